@@ -65,6 +65,10 @@ enum {
     /* struct event_target. Where an endpoint of reliable packets writes what it has to say of its
      * rails, for as long as it lives: the application bound its queue to an endpoint above. */
     OPT_EVENTS = -0x57450026,
+    /* void *, fi_setopt: the context of a read (fi_read) under way, or NULL, which stops nothing.
+     * When the call returns no byte of it lands any more; its end is reported as ever, perhaps from
+     * inside of the call. Not from inside of a report of that endpoint. */
+    OPT_STOP_READ = -0x57450028,
 };
 
 struct eq;

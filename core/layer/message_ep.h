@@ -184,6 +184,8 @@ struct message_request {
     const struct fi_rma_iov *places; /* len in bytes; the packet's memory */
     const uint8_t *payload;          /* likewise */
     size_t len;
+    bool lent; /* of a write: the lower may read all of it from the requester's memory, there */
+    uint64_t lent_addr, lent_key;
 };
 
 /* One that takes more than its packet. */
@@ -194,6 +196,8 @@ struct message_access {
     struct list link;
     struct remote remote;
     struct message_request request; /* without the packet's memory */
+    bool reading;                   /* the wire has the rest of a write read by the lower, */
+    bool lost;                      /* and its peer has ended meanwhile */
 };
 
 /* ---- Peers and endpoints ---- */
@@ -515,6 +519,8 @@ struct message_access *message_access_begin(struct message_peer *peer,
                                             const struct message_request *request,
                                             struct remote *remote);
 void message_access_put(struct message_access *access);
+/* The lower is through with what wire->fetch began: err, or 0. The rest is asked for then. */
+void message_access_fetched(struct message_access *access, int err);
 /* It was carried out: counters of its regions, and of the endpoint. */
 void message_access_count(struct message_peer *peer, const struct message_request *request,
                           const struct remote *remote);

@@ -82,6 +82,7 @@ static void init_access(struct message_access *access, const struct message_requ
     access->request = *request;
     access->request.places = NULL;
     access->request.payload = NULL;
+    access->reading = access->lost = false;
     access->taker = (struct message_taker){
         .iov = access->remote.iov,
         .iov_count = access->remote.count,
@@ -124,13 +125,52 @@ struct message_access *message_access_begin(struct message_peer *peer,
     return access;
 }
 
+/* One that the lower writes for stays until that is over: its peer's next state waits for it. */
+static void fail(struct message_access *access)
+{
+    struct message_ep *ep = access->handle.peer->ep;
+
+    access->lost = true;
+    if (access->reading && !ep->closing)
+        return;
+    if (access->reading)
+        ep->wire->unfetch(access);
+    message_access_put(access);
+}
+
 void message_remote_fail(struct message_peer *peer)
 {
     list_for_each_safe (pos, after, &peer->accesses)
-        message_access_put(list_item(pos, struct message_access, link));
+        fail(list_item(pos, struct message_access, link));
 }
 
 /* ---- Writes and reads ---- */
+
+static void ask_for_rest(struct message_access *access)
+{
+    const struct message_request *request = &access->request;
+
+    message_take(&access->taker, &access->handle, request->id, request->len, request->len,
+                 request->size);
+}
+
+void message_access_fetched(struct message_access *access, int err)
+{
+    struct message_peer *peer = access->handle.peer;
+    const char *wrong;
+
+    if (access->lost) {
+        message_access_put(access);
+    } else if (!err) {
+        end(access);
+    } else if (alive(&access->taker)) {
+        ask_for_rest(access);
+    } else {
+        wrong = peer->ep->wire->lost(access);
+        if (wrong)
+            message_peer_break(peer, FI_EIO, wrong);
+    }
+}
 
 static const char *write_memory(struct message_peer *peer, const struct message_request *request,
                                 struct remote *remote)
@@ -147,8 +187,8 @@ static const char *write_memory(struct message_peer *peer, const struct message_
     access = message_access_begin(peer, request, remote);
     if (!access)
         return no_memory;
-    message_take(&access->taker, &access->handle, request->id, request->len, request->len,
-                 request->size);
+    if (!request->lent || !peer->ep->wire->fetch || !peer->ep->wire->fetch(access))
+        ask_for_rest(access);
     return NULL;
 }
 

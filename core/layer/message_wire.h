@@ -87,6 +87,11 @@ struct message_wire {
     bool (*piece)(struct message_move *move, size_t len);
     void (*pull)(struct message_taker *taker);
     const char *(*lost)(struct message_access *access);
+    /* The rest of a write comes by the lower's own reads: true, and message_access_fetched follows,
+     * perhaps before this returns; it is none that will (the endpoint is being closed). Both may
+     * be NULL. */
+    bool (*fetch)(struct message_access *access);
+    void (*unfetch)(struct message_access *access);
 
     /* Messages that wait: it is matched, so the saved bytes go to its receive; it goes on (without
      * an entry: it was discarded); it ends, so its sender is told; its peer ends (false: not yet);

@@ -68,8 +68,8 @@ static const struct param_def params[] = {
                 "('striping'), as all others do.",
     },
     PARAM_SWITCH("reads", "yes",
-                 "The rails fetch large messages from the sender's memory, where all of them read "
-                 "memory of peers; else they go in packets."),
+                 "The rails fetch large messages and writes from the sender's memory, where all of "
+                 "them read memory of peers; else they go in packets."),
     PARAM_SWITCH("same", "no", "Allows several rails that are the same device."),
     PARAM_SWITCH("strict", "no",
                  "Refuses where a rail of the bracket has nothing, instead of going on with the "

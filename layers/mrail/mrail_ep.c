@@ -57,6 +57,7 @@ static const struct endpoint_option options[] = {
     {.name = OPT_EVENTS, .kind = OPTION_FUNCTION, .set = set_events},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},
+    {.name = OPT_STOP_READ, .kind = OPTION_FUNCTION, .set = mrail_read_stop},
     {.name = 0},
 };
 

@@ -265,6 +265,8 @@ void mrail_reads_init(struct mrail_ep *ep);
 void mrail_reads_enable(struct mrail_ep *ep);
 /* The endpoint's post, of the group OP_GROUP_RMA. */
 ssize_t mrail_read_post(struct mrail_ep *ep, struct op *op);
+/* OPT_STOP_READ. */
+int mrail_read_stop(struct endpoint *base, const void *value, size_t len);
 /* A rail's completion of a stripe, which is the flow's again. */
 void mrail_stripe_came(struct mrail_packet *packet, uint64_t now);
 /* A message of the join's own. */

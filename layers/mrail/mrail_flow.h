@@ -213,6 +213,9 @@ void flow_read_start(struct flow *flow, struct flow_read *read, uint64_t len, ui
                      uint64_t now);
 /* These rails read it; none: it ends with FI_EACCES. */
 void flow_read_known(struct flow_read *read, unsigned rails);
+/* The read is to end with FI_ECANCELED: rails that have stripes of it are abandoned. flow_run is to
+ * follow once they are closed. */
+void flow_read_stop(struct flow *flow, struct flow_read *read);
 /* A stripe has ended, with an error or 0. Runs nothing: flow_run is to follow. */
 void flow_stripe_done(struct flow *flow, struct flow_stripe *stripe, int err, uint64_t now);
 /* Our end of a rail was closed: nothing that it had will land. flow_run is to follow. */

@@ -63,8 +63,7 @@ static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish)
     return need;
 }
 
-/* Of accesses only reads, in so many words: writes would need the peer's word that its end of a
- * dead rail is closed. */
+/* Of accesses only reads, in so many words: the layer above has its peer read what it writes. */
 static bool may_be_asked(const struct request *req)
 {
     uint64_t caps = req->hints->caps;
@@ -80,7 +79,7 @@ static bool may_be_asked(const struct request *req)
         return true;
     reasons_add_at(req->reasons, REASON_CAPS,
                    "caps: the rails' own writes are not offered, only reads (FI_RMA | FI_READ | "
-                   "FI_REMOTE_READ); the layer above makes writes of packets");
+                   "FI_REMOTE_READ); the layer above makes writes of these");
     return false;
 }
 

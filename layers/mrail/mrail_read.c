@@ -448,6 +448,53 @@ ssize_t mrail_read_post(struct mrail_ep *ep, struct op *op)
     return rc;
 }
 
+/* ---- Stopping ---- */
+
+static struct mrail_read *find_in(struct flow *flow, const void *context)
+{
+    list_for_each (pos, &flow->reads) {
+        struct mrail_read *read = read_of(list_item(pos, struct flow_read, link));
+
+        if (read->context == context)
+            return read;
+    }
+    return NULL;
+}
+
+static struct mrail_read *find(const struct mrail_ep *ep, const void *context)
+{
+    struct mrail_read *read = NULL;
+
+    for (size_t i = 0; i < MRAIL_BUCKETS && !read; i++) {
+        for (struct mrail_peer *peer = ep->buckets[i]; peer && !read; peer = peer->next) {
+            struct mrail_session *session = mrail_session_of(peer);
+
+            read = session ? find_in(&session->flow, context) : NULL;
+        }
+    }
+    return read;
+}
+
+int mrail_read_stop(struct endpoint *base, const void *value, size_t len)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+    void *const *context = value;
+    struct mrail_read *read;
+
+    if (!ep->domain->reads)
+        return -FI_ENOPROTOOPT;
+    if (len != sizeof(*context))
+        return -FI_EINVAL;
+    read = *context ? find(ep, *context) : NULL;
+    if (!read)
+        return 0;
+    mrail_ready(read->session);
+    flow_read_stop(&read->session->flow, &read->read);
+    mrail_reads_abandon(ep, clock_ns());
+    mrail_run(ep);
+    return 0;
+}
+
 /* ---- Opening ---- */
 
 static size_t most_of(struct mrail_way *way)

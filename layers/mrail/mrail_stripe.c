@@ -285,6 +285,27 @@ void path_abandon(struct flow *flow, unsigned rail)
     flow->config->abandon(flow, rail);
 }
 
+static bool carries(const struct flow_path *path, const struct flow_read *read)
+{
+    list_for_each (pos, &path->flying) {
+        struct flow_message *message = list_item(pos, struct flow_message, link);
+
+        if (message->stripe && object_of(message, struct flow_stripe, message)->read == read)
+            return true;
+    }
+    return false;
+}
+
+void flow_read_stop(struct flow *flow, struct flow_read *read)
+{
+    if (!read->err)
+        read->err = FI_ECANCELED;
+    for (unsigned i = 0; i < flow->count; i++) {
+        if (carries(&flow->paths[i], read))
+            path_abandon(flow, i);
+    }
+}
+
 void stripes_end(struct flow *flow, int err)
 {
     list_for_each (pos, &flow->reads) {

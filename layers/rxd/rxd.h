@@ -36,9 +36,10 @@ struct rxd_packet {
     struct message_packet base;
     struct list ops; /* out: struct rxd_op.in_packet, that are sent with it */
     /* base.other: the context of a read, of no bytes: for whom, NULL once that is forgotten; and
-     * the memory that it writes to, or NULL. */
-    struct rxd_inbound *reads;
+     * its memory as the lower wants it, or NULL. */
+    struct message_handle *reads;
     struct fid_mr *mr;
+    struct mr_watch *watch;           /* on a region that it writes to, or NULL */
     struct iovec slices[MESSAGE_IOV]; /* out: of the application's memory, behind the records */
     size_t slice_count;
     bool ordered;
@@ -96,6 +97,7 @@ struct rxd_ep {
     size_t heads, room;  /* bytes for heads, for records */
     bool gathers;        /* the lower takes packets from the application's memory */
     bool reads;          /* it reads memory of peers, */
+    bool stops;          /* and stops when it is told to, */
     size_t read_max;     /* and so many bytes at once */
     uint64_t last_key;   /* that was asked for, of regions with the lower */
     struct list reading; /* struct rxd_packet, contexts of reads */
@@ -212,10 +214,13 @@ bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *re
 /* Reads `want` bytes of a message, but for its first, into its receive; rxd_message_read when that
  * is over, which may be before this returns. False: it does not. */
 bool rxd_read_start(struct rxd_inbound *inbound, size_t want);
+/* Entries of struct message_wire: the rest of a peer's write, into its region. */
+bool rxd_read_write(struct message_access *access);
+void rxd_unread_write(struct message_access *access);
 /* The lower is through with a read. */
 void rxd_read_done(struct rxd_packet *packet, int err);
-/* The endpoint is being closed: no message has that read any more. */
-void rxd_read_forget(struct rxd_inbound *inbound);
+/* The endpoint is being closed: nothing has that read any more. */
+void rxd_read_forget(struct message_handle *handle);
 /* The lower is closed. */
 void rxd_read_finish(struct rxd_ep *ep);
 

@@ -112,10 +112,20 @@ static size_t read_max(const struct rxd_ep *ep)
     return most;
 }
 
+/* Does it know how to stop a read? */
+static bool stops(const struct rxd_ep *ep)
+{
+    void *none = NULL;
+
+    return ep->read_max &&
+           !fi_setopt(&ep->base.lower->fid, FI_OPT_ENDPOINT, OPT_STOP_READ, &none, sizeof(none));
+}
+
 static void prepare(struct message_ep *base)
 {
     read_in_place(base);
     rxd_ep_of(base)->read_max = read_max(rxd_ep_of(base));
+    rxd_ep_of(base)->stops = stops(rxd_ep_of(base));
 }
 
 static void closed(struct message_ep *base)
@@ -173,6 +183,8 @@ static const struct message_wire wire = {
     .refuse = rxd_access_refuse,
     .result = rxd_access_result,
     .read = rxd_access_read,
+    .fetch = rxd_read_write,
+    .unfetch = rxd_unread_write,
 };
 
 int rxd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)

@@ -117,7 +117,7 @@ bool rxd_message_failing(struct message_inbound *base)
     if (inbound->reading && !base->handle.peer->ep->closing)
         return false;
     if (inbound->reading)
-        rxd_read_forget(inbound);
+        rxd_read_forget(&base->handle);
     return true;
 }
 

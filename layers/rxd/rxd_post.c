@@ -128,7 +128,8 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     struct rxd_op *op;
     uint8_t *payload;
 
-    if (__builtin_expect(len > room && message, 0) && rxd_read_lend(ep, post, record, &lent))
+    if (__builtin_expect(len > room, 0) && (message || ep->stops) &&
+        rxd_read_lend(ep, post, record, &lent))
         room = ep->room - rxd_record_size(record);
     record->size = len;
     record->len = goes_with_request(len, room);

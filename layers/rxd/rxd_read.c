@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where the lower reads memory of peers, the sender of a large message tells where it is, and the
- * receiver has the rest of it read into its receive. Where anything stands in the way, the rest
- * is asked for as over any lower.
+ * receiver has the rest of it read into its receive; and where the lower stops a read when it is
+ * told to (OPT_STOP_READ), the target of a large write has it read into its region, which may be
+ * closed meanwhile. Where anything stands in the way, the rest is asked for as over any lower.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "core/base/seam.h"
+#include "core/domain/mr_watch.h"
 #include "core/info/info.h"
 #include "layers/rxd/rxd.h"
 
@@ -29,15 +32,42 @@ bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *re
 static void put(struct rxd_packet *packet)
 {
     list_detach(&packet->base.link);
+    mr_watch_close(packet->watch);
     if (packet->mr)
         fi_close(&packet->mr->fid);
     mr_pool_put(&packet->base.ep->packets, packet);
 }
 
-/* Registers what is written to, where the lower wants that. */
-static struct rxd_packet *context_of(struct rxd_inbound *inbound, const struct iovec *to)
+static void stop_read(struct rxd_packet *packet)
 {
-    struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
+    void *context = packet;
+
+    fi_setopt(&packet->base.ep->lower->fid, FI_OPT_ENDPOINT, OPT_STOP_READ, &context,
+              sizeof(context));
+}
+
+/* The region that it writes to is being closed. */
+static void stop(void *arg)
+{
+    struct rxd_packet *packet = arg;
+    struct message_ep *ep = packet->base.ep;
+
+    stop_read(packet);
+    message_run(ep);
+    progress_posted(ep->progress);
+}
+
+/* The rest of a message or write of a peer's, read into one piece of memory. */
+struct reading {
+    struct message_handle *handle;
+    struct fi_rma_iov from;
+    struct iovec to;
+};
+
+/* Registers what is written to, where the lower wants that. */
+static struct rxd_packet *context_of(const struct reading *reading)
+{
+    struct rxd_ep *ep = rxd_ep_of(reading->handle->peer->ep);
     struct rxd_packet *packet = mr_pool_get(&ep->base.packets);
 
     if (!packet)
@@ -45,92 +75,158 @@ static struct rxd_packet *context_of(struct rxd_inbound *inbound, const struct i
     packet->base.ep = &ep->base;
     packet->base.in = false;
     packet->base.other = true;
-    packet->reads = inbound;
+    packet->reads = reading->handle;
     packet->mr = NULL;
+    packet->watch = NULL;
     list_init(&packet->base.link);
     list_attach(&packet->base.link, &ep->reading);
     if (!(info_mr_bits(ep->base.lower_info) & FI_MR_LOCAL) ||
-        !fi_mr_reg(ep->base.domain->lower, to->iov_base, to->iov_len, FI_READ, 0, ++ep->last_key, 0,
-                   &packet->mr, NULL))
+        !fi_mr_reg(ep->base.domain->lower, reading->to.iov_base, reading->to.iov_len, FI_READ, 0,
+                   ++ep->last_key, 0, &packet->mr, NULL))
         return packet;
     packet->mr = NULL;
     put(packet);
     return NULL;
 }
 
-static ssize_t post(struct rxd_packet *packet, const struct rxd_inbound *inbound,
-                    const struct iovec *to)
+static ssize_t post(struct rxd_packet *packet, const struct reading *reading)
 {
-    const struct fi_rma_iov from = {
-        .addr = inbound->addr + inbound->first, .len = to->iov_len, .key = inbound->key};
     void *desc = packet->mr ? fi_mr_desc(packet->mr) : NULL;
     struct op op = {
         .call = OP_READMSG,
         .group = OP_GROUP_RMA,
         .kind = FI_RMA | FI_READ,
         .flags = FI_COMPLETION,
-        .peer = inbound->base.handle.peer->lower,
+        .peer = reading->handle->peer->lower,
         .context = packet,
-        .iov = to,
+        .iov = &reading->to,
         .desc = &desc,
         .count = 1,
-        .len = to->iov_len,
-        .rma = &from,
+        .len = reading->to.iov_len,
+        .rma = &reading->from,
         .rma_count = 1,
     };
 
     return op_post(&packet->base.ep->target, &op);
 }
 
-bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
+/* `flag` is set, before the lower may be through. mr: of memory that may be closed, or NULL. */
+static bool start(const struct reading *reading, struct mr *mr, bool *flag)
 {
-    struct message_peer *peer = inbound->base.handle.peer;
-    const struct rxd_ep *ep = rxd_ep_of(peer->ep);
-    const struct fi_peer_rx_entry *entry = inbound->base.entry;
-    struct iovec to[MESSAGE_IOV];
+    struct message_peer *peer = reading->handle->peer;
     struct rxd_packet *packet;
 
-    if (!ep->reads || !inbound->readable || want - inbound->first > ep->read_max ||
-        rxd_slice(entry->iov, entry->count, inbound->first, want - inbound->first, to) != 1)
+    if (reading->to.iov_len > rxd_ep_of(peer->ep)->read_max)
         return false;
-    packet = context_of(inbound, to);
+    packet = context_of(reading);
     if (!packet)
         return false;
-    inbound->reading = true;
+    if (mr)
+        packet->watch = mr_watch_open(mr, peer->ep->progress, stop, packet);
+    *flag = true;
     peer->takes++;
     peer->ep->takes++;
-    if (!post(packet, inbound, to))
+    if ((!mr || packet->watch) && !post(packet, reading))
         return true;
-    inbound->reading = false;
+    *flag = false;
     peer->takes--;
     peer->ep->takes--;
     put(packet);
     return false;
 }
 
-void rxd_read_done(struct rxd_packet *packet, int err)
+bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
 {
-    struct rxd_inbound *inbound = packet->reads;
+    const struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
+    const struct fi_peer_rx_entry *entry = inbound->base.entry;
+    size_t len = want - inbound->first;
+    struct reading reading = {
+        .handle = &inbound->base.handle,
+        .from = {.addr = inbound->addr + inbound->first, .len = len, .key = inbound->key}};
+    struct iovec to[MESSAGE_IOV];
 
-    put(packet);
-    if (!inbound)
-        return;
-    inbound->reading = false;
-    inbound->base.handle.peer->takes--;
-    inbound->base.handle.peer->ep->takes--;
-    rxd_message_read(inbound, err);
+    if (!ep->reads || !inbound->readable ||
+        rxd_slice(entry->iov, entry->count, inbound->first, len, to) != 1)
+        return false;
+    reading.to = to[0];
+    return start(&reading, NULL, &inbound->reading);
 }
 
-void rxd_read_forget(struct rxd_inbound *inbound)
+/* May fi_close of a region stop a read? Under a layer no lock keeps it from driving us then. */
+static bool may_be_stopped(const struct rxd_ep *ep)
 {
-    struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
+    return ep->stops && (ep->base.own.top || ep->base.progress->locked);
+}
+
+bool rxd_read_write(struct message_access *access)
+{
+    const struct rxd_ep *ep = rxd_ep_of(access->handle.peer->ep);
+    const struct message_request *request = &access->request;
+    size_t len = request->size - request->len;
+    struct reading reading = {
+        .handle = &access->handle,
+        .from = {.addr = request->lent_addr + request->len, .len = len, .key = request->lent_key}};
+    struct iovec to[MESSAGE_IOV];
+
+    if (!may_be_stopped(ep) || access->remote.mr_count != 1 || !access->remote.mrs[0] ||
+        access->remote.count > MESSAGE_IOV ||
+        rxd_slice(access->remote.iov, access->remote.count, request->len, len, to) != 1)
+        return false;
+    reading.to = to[0];
+    return start(&reading, access->remote.mrs[0], &access->reading);
+}
+
+void rxd_read_done(struct rxd_packet *packet, int err)
+{
+    struct message_handle *handle = packet->reads;
+
+    put(packet);
+    if (!handle)
+        return;
+    handle->peer->takes--;
+    handle->peer->ep->takes--;
+    if (handle->kind == MESSAGE_WRITTEN) {
+        object_of(handle, struct message_access, handle)->reading = false;
+        message_access_fetched(object_of(handle, struct message_access, handle), err);
+    } else {
+        rxd_inbound_of(object_of(handle, struct message_inbound, handle))->reading = false;
+        rxd_message_read(rxd_inbound_of(object_of(handle, struct message_inbound, handle)), err);
+    }
+}
+
+/* The read for a handle, or NULL. */
+static struct rxd_packet *find(const struct message_handle *handle)
+{
+    struct rxd_ep *ep = rxd_ep_of(handle->peer->ep);
 
     list_for_each (pos, &ep->reading) {
         struct rxd_packet *packet = list_item(pos, struct rxd_packet, base.link);
 
-        if (packet->reads == inbound)
-            packet->reads = NULL;
+        if (packet->reads == handle)
+            return packet;
     }
+    return NULL;
+}
+
+void rxd_read_forget(struct message_handle *handle)
+{
+    struct rxd_packet *packet = find(handle);
+
+    if (packet)
+        packet->reads = NULL;
+}
+
+/* The region is let go of, and may be closed before the lower is. */
+void rxd_unread_write(struct message_access *access)
+{
+    struct rxd_packet *packet = find(&access->handle);
+
+    if (!packet)
+        return;
+    packet->reads = NULL;
+    mr_watch_close(packet->watch);
+    packet->watch = NULL;
+    stop_read(packet);
 }
 
 void rxd_read_finish(struct rxd_ep *ep)

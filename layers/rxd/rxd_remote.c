@@ -113,6 +113,9 @@ const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
         .places = places,
         .payload = record->payload,
         .len = record->len,
+        .lent = record->flags & RXD_READABLE,
+        .lent_addr = record->addr,
+        .lent_key = record->key,
     };
 
     if (atomic && record->function > RXD_COMPARE)

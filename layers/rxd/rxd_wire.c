@@ -206,7 +206,7 @@ static const char *check_kind(const struct rxd_record *record, bool ordered)
 {
     static const uint8_t flags[] = {
         [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT,
-        [RXD_WRITE] = RXD_HAS_DATA | RXD_TO_CONTEXT,
+        [RXD_WRITE] = RXD_HAS_DATA | RXD_READABLE | RXD_TO_CONTEXT,
         [RXD_READ] = RXD_TO_CONTEXT,
         [RXD_ATOMIC] = RXD_TO_CONTEXT,
         [RXD_GONE] = 0,

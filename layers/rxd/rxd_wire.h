@@ -58,7 +58,7 @@ enum rxd_record_flag {
     RXD_TAGGED = 1,
     RXD_HAS_DATA = 2,    /* data for the completion queue */
     RXD_WANTS_DONE = 4,  /* the requester waits for RXD_DONE */
-    RXD_READABLE = 8,    /* of a message: its memory may be read by the lower */
+    RXD_READABLE = 8,    /* of a message or write: its memory may be read by the lower */
     RXD_TO_CONTEXT = 16, /* of a request: for a receive context other than the first */
 };
 
@@ -68,7 +68,7 @@ struct rxd_record {
     uint32_t taker; /* READ, ATOMIC, PULL: where data is to go */
     uint64_t size;  /* of a request: all its bytes; else as enum rxd_kind says */
     uint64_t tag, data;
-    uint64_t addr, key; /* RXD_READABLE: where all of the message is, for the lower's reads */
+    uint64_t addr, key; /* RXD_READABLE: where all of it is, for the lower's reads */
     uint32_t context;   /* RXD_TO_CONTEXT: from 1 on */
     uint8_t place_count, datatype, op, function;
     struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */

@@ -33,7 +33,7 @@ struct packet {
 struct model_read {
     struct flow_read read;
     uint32_t number;
-    bool ended;
+    bool stopped, ended;
     uint8_t *to;
 };
 
@@ -193,6 +193,7 @@ static void read_done(struct flow *flow, struct flow_read *base, int err)
 
     assert_false(read->ended);
     assert_int_equal(base->flying, 0);
+    assert_true(!read->stopped || err);
     read->ended = true;
     side->reads_done++;
     side->reads_failed += err != 0;
@@ -270,7 +271,7 @@ static void land(struct model_side *side, unsigned rail, const struct packet *pa
         return;
     assert_int_equal(mine->rail, rail);
     read = object_of(mine->stripe.read, struct model_read, read);
-    assert_false(read->ended);
+    assert_false(read->ended || read->stopped);
     for (uint64_t i = 0; !packet->err && i < mine->stripe.message.len; i++)
         read->to[mine->stripe.at + i] = byte_at(read->number, mine->stripe.at + i);
     list_detach(&mine->link);
@@ -605,6 +606,26 @@ void model_read(struct model *model, unsigned index, uint32_t count, uint64_t le
         side->reads[i].read.len = len ? len : drawn;
     }
     begin_reads(side);
+}
+
+bool model_stop(struct model *model, unsigned index)
+{
+    struct model_side *side = &model->side[index];
+
+    for (uint32_t i = 0; i < side->reads_posted; i++) {
+        struct model_read *read = &side->reads[i];
+
+        if (read->ended || read->stopped)
+            continue;
+        flow_read_stop(&side->flow, &read->read);
+        read->stopped = true;
+        for (unsigned rail = 0; rail < model->rails; rail++)
+            side->closes[rail] = side->closes[rail] ? model->now : 0;
+        close_ends(side);
+        side->due = 0;
+        return true;
+    }
+    return false;
 }
 
 void model_close(struct model *model)

@@ -91,6 +91,9 @@ void model_set(struct model *model, unsigned rail, unsigned from, enum model_sta
 void model_send(struct model *model, unsigned side, uint32_t count, uint32_t len, size_t window);
 /* Reads of len bytes, or (0) of drawn ones up to 4 MiB, that a side begins from now on. */
 void model_read(struct model *model, unsigned side, uint32_t count, uint64_t len, size_t window);
+/* Stops the oldest read of a side's, as the target of a write does whose region is closed: no byte
+ * of it may land from now on. False: there is none. */
+bool model_stop(struct model *model, unsigned side);
 /* Goes on until `until`, or everything that is sent has ended. */
 void model_run(struct model *model, uint64_t until);
 uint64_t model_draw(struct model *model, uint64_t below);

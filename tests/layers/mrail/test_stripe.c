@@ -175,6 +175,37 @@ static void a_region_that_is_closed_ends_its_reads(void **state)
     model_close(&model);
 }
 
+/* The others go on, by all rails. */
+static void a_read_that_is_stopped_ends_at_once(void **state)
+{
+    begin_two_large();
+    assert_true(model_stop(&model, 0));
+    model_run(&model, model.now + 60 * MODEL_S);
+    assert_int_equal(model.side[0].reads_done, 8);
+    assert_int_equal(model.side[0].reads_failed, 1);
+    assert_int_equal(model.side[0].downs, 0);
+    assert_false(model_stop(&model, 0));
+    model_close(&model);
+}
+
+/* Its rails are dead, or about to be found so. */
+static void a_read_is_stopped_on_dead_rails(void **state)
+{
+    for (unsigned dead = 1; dead <= 3; dead++) {
+        begin_two_large();
+        for (unsigned rail = 0; rail < dead; rail++)
+            model_set(&model, rail, 2, MODEL_KEEPS);
+        model_run(&model, model.now + dead * 300 * MODEL_MS);
+        assert_true(model_stop(&model, 0));
+        for (unsigned rail = 0; rail < dead; rail++)
+            model_set(&model, rail, 2, MODEL_ALIVE);
+        model_run(&model, model.now + 60 * MODEL_S);
+        assert_int_equal(model.side[0].reads_done, 8);
+        assert_int_equal(model.side[0].reads_failed, 1);
+        model_close(&model);
+    }
+}
+
 static void a_read_that_no_rail_has_ends(void **state)
 {
     open_rails(2, (const double[]){GBIT, GBIT});
@@ -244,6 +275,8 @@ static void one_run(uint64_t seed)
     for (int i = 0; i < 12; i++) {
         model_run(&model, model.now + model_draw(&model, 1500) * MODEL_MS / (1 + i % 3 * 20));
         change_a_rail();
+        if (!model_draw(&model, 4))
+            model_stop(&model, (unsigned)model_draw(&model, 2));
     }
     for (unsigned rail = 0; rail < model.rails; rail++) {
         model_set(&model, rail, 2, MODEL_ALIVE);
@@ -277,6 +310,8 @@ int main(void)
         cmocka_unit_test(patience_ends_reads_once),
         cmocka_unit_test(a_rail_that_only_reads_nothing_is_left),
         cmocka_unit_test(a_region_that_is_closed_ends_its_reads),
+        cmocka_unit_test(a_read_that_is_stopped_ends_at_once),
+        cmocka_unit_test(a_read_is_stopped_on_dead_rails),
         cmocka_unit_test(a_read_that_no_rail_has_ends),
         cmocka_unit_test(wild_keys_are_refused),
         cmocka_unit_test(drawn_deaths_end_each_read_once),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,6 +14,8 @@
 #include <rdma/fi_rma.h>
 
 #include "core/base/enosys.h"
+#include "core/base/seam.h"
+#include "core/domain/mr_watch.h"
 #include "layers/rxd/rxd.h"
 
 enum {
@@ -57,49 +60,222 @@ static void begin_a_read(void)
     assert_non_null(context);
 }
 
-/* Whatever the lower says of it: it is no packet. */
-static void a_read_that_was_forgotten_is_no_packet(void **state)
+static unsigned stops, pulls;
+
+/* A lower that stops reads: their end comes from inside. */
+static int set_option(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    struct fi_cq_err_entry error = {.op_context = context, .err = FI_ECANCELED};
+
+    assert_int_equal(name, OPT_STOP_READ);
+    assert_ptr_equal(*(void *const *)value, context);
+    stops++;
+    message_sink_ops.writeerr(&ep.base.sink, &error);
+    return 0;
+}
+
+static void count_pull(struct message_taker *taker)
+{
+    assert_int_equal(taker->from, 5);
+    assert_int_equal(taker->got, FIRST);
+    assert_int_equal(taker->want, SIZE);
+    pulls++;
+}
+
+static int open_endpoint(void **state)
 {
     static struct fi_ops_rma rma = {.size = sizeof(rma), .readmsg = take_read};
     static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .ops_open = enosys_ops_open};
-    static struct fid_ep lower = {.fid = {.fclass = FI_CLASS_EP, .ops = &fid_ops}, .rma = &rma};
-    static struct fi_domain_attr domain;
+    static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .setopt = set_option};
+    static struct fid_ep lower = {
+        .fid = {.fclass = FI_CLASS_EP, .ops = &fid_ops}, .ops = &ep_ops, .rma = &rma};
+    static struct fi_domain_attr domain = {.threading = FI_THREAD_DOMAIN,
+                                           .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
+                                           .data_progress = FI_PROGRESS_MANUAL};
     static struct fi_info info = {.domain_attr = &domain};
-    static const struct message_wire wire = {.name = "rxd", .sent = rxd_sent};
-    struct fi_cq_err_entry error = {.err = FI_ECANCELED};
+    static const struct message_wire wire = {.name = "rxd",
+                                             .sent = rxd_sent,
+                                             .pull = count_pull,
+                                             .lost = rxd_access_lost,
+                                             .fetch = rxd_read_write,
+                                             .unfetch = rxd_unread_write};
 
     ep.base.wire = &wire;
+    ep.base.lower = &lower;
     ep.base.target = op_target_of(&lower);
     ep.base.lower_info = &info;
-    ep.reads = true;
+    ep.base.own.top = true;
+    assert_int_equal(progress_create(&domain, "test", NULL, &ep.base.progress), 0);
+    ep.base.running = true; /* nothing is run here */
+    ep.reads = ep.stops = true;
     ep.read_max = SIZE;
     list_init(&ep.reading);
     list_init(&ep.base.stalled);
     list_init(&ep.base.attention);
+    list_init(&ep.base.moving);
+    list_init(&ep.base.broken);
+    ids_init(&ep.base.ids, 8, 32);
     mr_pool_init(&ep.base.packets, "rxd", NULL, sizeof(struct rxd_packet), 1, 1);
     peer.base.ep = &ep.base;
+    list_init(&peer.base.attended);
+    list_init(&peer.base.broken);
+    list_init(&peer.base.accesses);
+    return 0;
+}
+
+static int close_endpoint(void **state)
+{
+    progress_release(ep.base.progress);
+    mr_pool_finish(&ep.base.packets);
+    ids_finish(&ep.base.ids);
+    return 0;
+}
+
+static void nothing_is_left(void)
+{
+    assert_true(list_empty(&ep.reading));
+    assert_int_equal(ep.base.packets.used, 0);
+    assert_int_equal(ep.base.outgoing, 0);
+    assert_int_equal(ep.base.flying, 0);
+    assert_int_equal(ep.base.takes, 0);
+}
+
+static void complete_read(int err)
+{
+    struct fi_cq_err_entry error = {.op_context = context, .err = err};
+
+    if (err)
+        message_sink_ops.writeerr(&ep.base.sink, &error);
+    else
+        message_sink_ops.write(&ep.base.sink, context, FI_RMA | FI_READ, 0, NULL, 0, 0,
+                               FI_ADDR_NOTAVAIL);
+}
+
+/* Whatever the lower says of it: it is no packet. */
+static void a_read_that_was_forgotten_is_no_packet(void **state)
+{
     for (int failing = 0; failing < 2; failing++) {
         begin_a_read();
-        rxd_read_forget(&inbound);
-        error.op_context = context;
-        if (failing)
-            message_sink_ops.writeerr(&ep.base.sink, &error);
-        else
-            message_sink_ops.write(&ep.base.sink, context, FI_RMA | FI_READ, 0, NULL, 0, 0,
-                                   FI_ADDR_NOTAVAIL);
-        assert_true(list_empty(&ep.reading));
-        assert_int_equal(ep.base.packets.used, 0);
-        assert_int_equal(ep.base.outgoing, 0);
-        assert_int_equal(ep.base.flying, 0);
+        rxd_read_forget(&inbound.base.handle);
+        ep.base.takes = 0; /* the message has ended otherwise */
+        complete_read(failing ? FI_ECANCELED : 0);
+        nothing_is_left();
     }
-    mr_pool_finish(&ep.base.packets);
+}
+
+/* ---- Writes that their target reads ---- */
+
+static struct mr *region;
+
+static struct message_access *begin_a_write(void)
+{
+    static uint8_t to[SIZE];
+    struct message_request request = {.kind = MESSAGE_WRITE,
+                                      .id = 5,
+                                      .size = SIZE,
+                                      .len = FIRST,
+                                      .lent = true,
+                                      .lent_addr = 1000,
+                                      .lent_key = 9};
+    struct remote remote = {.mr_count = 1, .iov = {{to, SIZE}}, .count = 1};
+    struct message_access *access;
+
+    region = calloc(1, sizeof(*region)); /* with this test's hold; the access has one, too */
+    assert_non_null(region);
+    list_init(&region->watches);
+    atomic_init(&region->users, 2);
+    remote.mrs[0] = region;
+    context = NULL;
+    stops = pulls = 0;
+    soil(&ep.base.packets);
+    access = message_access_begin(&peer.base, &request, &remote);
+    assert_non_null(access);
+    assert_true(rxd_read_write(access));
+    assert_non_null(context);
+    assert_true(access->reading);
+    return access;
+}
+
+static void let_go(void)
+{
+    assert_int_equal(peer.base.busy, 0);
+    assert_int_equal(atomic_load(&region->users), 1);
+    assert_int_equal(atomic_load(&region->watched), 0);
+    free(region);
+    nothing_is_left();
+}
+
+static void what_cannot_be_read_is_asked_for(void **state)
+{
+    struct message_access *access = begin_a_write();
+
+    complete_read(FI_EACCES);
+    assert_false(access->reading);
+    assert_int_equal(pulls, 1);
+    message_access_put(access);
+    let_go();
+}
+
+/* The peer's next state waits for it. */
+static void a_write_of_a_peer_that_ends_stays_until_it_is_read(void **state)
+{
+    begin_a_write();
+    message_remote_fail(&peer.base);
+    assert_int_equal(peer.base.busy, 1);
+    complete_read(0);
+    assert_int_equal(stops + pulls, 0);
+    let_go();
+}
+
+static void a_region_that_is_closed_stops_the_read(void **state)
+{
+    struct message_access *access = begin_a_write();
+
+    atomic_store(&region->closed, true);
+    mr_watches_tell(region);
+    assert_int_equal(stops, 1);
+    assert_int_equal(pulls, 0);
+    assert_false(access->reading);
+    assert_false(list_empty(&peer.base.broken)); /* its requester hears of it */
+    list_detach(&peer.base.broken);
+    message_remote_fail(&peer.base);
+    let_go();
+}
+
+static void an_endpoint_that_closes_stops_the_read(void **state)
+{
+    begin_a_write();
+    ep.base.closing = true;
+    message_remote_fail(&peer.base);
+    ep.base.closing = false;
+    assert_int_equal(stops, 1);
+    ep.base.takes = 0;
+    let_go();
+}
+
+/* Its lower is driven by a layer above, which does not wait for fi_close of a region. */
+static void under_a_layer_writes_are_asked_for(void **state)
+{
+    struct message_access *access = begin_a_write();
+
+    complete_read(FI_EIO);
+    ep.base.own.top = false;
+    assert_false(rxd_read_write(access));
+    ep.base.own.top = true;
+    message_access_put(access);
+    let_go();
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_that_was_forgotten_is_no_packet),
+        cmocka_unit_test(what_cannot_be_read_is_asked_for),
+        cmocka_unit_test(a_write_of_a_peer_that_ends_stays_until_it_is_read),
+        cmocka_unit_test(a_region_that_is_closed_stops_the_read),
+        cmocka_unit_test(an_endpoint_that_closes_stops_the_read),
+        cmocka_unit_test(under_a_layer_writes_are_asked_for),
     };
 
-    return cmocka_run_group_tests_name("rxd: reads", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("rxd: reads", tests, open_endpoint, close_endpoint);
 }

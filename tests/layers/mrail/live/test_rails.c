@@ -113,9 +113,169 @@ static void rails_of_different_parts_carry_messages(void **state)
     }
 }
 
-/* The one error that ends it; what comes with it (the state of the other end ends, too) may be an
- * error of another operation. */
-static void ends_with_an_error(void *context)
+/* ---- Accesses ---- */
+
+static struct fid_mr *region_of(char *memory, size_t len, uint64_t *addr)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(
+        fi_mr_reg(pair.domain, memory, len, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL),
+        0);
+    *addr = pair.info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)
+                ? (uint64_t)(uintptr_t)memory
+                : 0;
+    return mr;
+}
+
+/* Calls of fi_readmsg that a rail's profile has counted. */
+static unsigned long reads_of(const char *path)
+{
+    static char text[65536];
+    FILE *file = fopen(path, "r");
+    const char *row;
+
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    unlink(path);
+    row = strstr(text, "\"fi_readmsg\"");
+    if (!row)
+        return 0;
+    row = strstr(row, "\"calls\":");
+    assert_non_null(row);
+    return strtoul(row + strlen("\"calls\":"), NULL, 10);
+}
+
+/* A write with data, and a message behind a fence: the bytes are there when the target is told of
+ * them, and when the message has come. */
+static void write_and_tell(char *from, char *region, size_t len, uint64_t addr, uint64_t key)
+{
+    struct iovec iov = {from, len}, word = {from, 8};
+    struct fi_rma_iov to = {addr, len, key};
+    struct fi_msg_rma write = {.msg_iov = &iov,
+                               .iov_count = 1,
+                               .addr = pair.to[1],
+                               .rma_iov = &to,
+                               .rma_iov_count = 1,
+                               .context = from,
+                               .data = 77};
+    struct fi_msg message = {
+        .msg_iov = &word, .iov_count = 1, .addr = pair.to[1], .context = &message};
+    struct fi_cq_tagged_entry entry;
+    char got[8];
+    unsigned came = 0;
+
+    assert_int_equal(fi_recv(pair.ep[1], got, sizeof(got), NULL, FI_ADDR_UNSPEC, got), 0);
+    assert_int_equal(
+        fi_writemsg(pair.ep[0], &write, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE),
+        0);
+    assert_int_equal(fi_sendmsg(pair.ep[0], &message, FI_COMPLETION | FI_FENCE), 0);
+    while (came != 15) {
+        ssize_t rc = fi_cq_read(pair.cq, &entry, 1);
+        bool data = rc == 1 && entry.flags & FI_REMOTE_CQ_DATA;
+
+        if (rc == -FI_EAGAIN)
+            continue;
+        assert_int_equal(rc, 1);
+        if (entry.op_context != &message)
+            assert_memory_equal(from, region, len);
+        if (data)
+            assert_int_equal(entry.data, 77);
+        came += data ? 1u : entry.op_context == from ? 2u : entry.op_context == got ? 4u : 8u;
+    }
+}
+
+/* By the rails' own reads, or where those are not wanted in packets. */
+static void large_writes_go_by_all_rails(void **state)
+{
+    enum {
+        SIZE = 8 << 20,
+        WRITES = 8,
+    };
+    char *from = malloc(SIZE), *region = malloc(SIZE), spec[256], path[2][64];
+    enum fi_threading before = pair_threading;
+    struct fid_mr *mr;
+    uint64_t addr;
+
+    assert_true(from && region);
+    for (unsigned round = 0; round < 4; round++) {
+        bool reads = round & 1;
+        unsigned long count[2];
+
+        pair_threading = round & 2 ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+        for (int i = 0; i < 2; i++)
+            snprintf(path[i], sizeof(path[i]), "/tmp/weft-rails-%d-%d", (int)getpid(), i);
+        snprintf(spec, sizeof(spec),
+                 "mrail(same=yes,reads=%s);[profile(file=\"%s\",format=json);rxm;tcp(iface=lo)+"
+                 "profile(file=\"%s\",format=json);rxm;tcp(iface=lo)]",
+                 reads ? "yes" : "no", path[0], path[1]);
+        pair_open(&pair, spec);
+        mr = region_of(region, SIZE, &addr);
+        for (int i = 0; i < WRITES; i++) {
+            for (size_t at = 0; at < SIZE; at++)
+                from[at] = (char)(at * 7 + at / 251 + (size_t)i + round);
+            write_and_tell(from, region, SIZE, addr, fi_mr_key(mr));
+        }
+        assert_int_equal(fi_close(&mr->fid), 0);
+        pair_close(&pair);
+        for (int i = 0; i < 2; i++)
+            count[i] = reads_of(path[i]);
+        print_message("reads=%s: %lu and %lu stripes\n", reads ? "yes" : "no", count[0], count[1]);
+        assert_true(reads ? count[0] && count[1] : !count[0] && !count[1]);
+    }
+    pair_threading = before;
+    free(from);
+    free(region);
+}
+
+enum {
+    CLOSED = 32 << 20,
+};
+
+static bool is_whole(const char *bytes, char value)
+{
+    return bytes[0] == value && !memcmp(bytes, bytes + 1, CLOSED - 1);
+}
+
+/* Of some places: stripes come in any order. */
+static bool has_begun(const char *bytes, char value)
+{
+    for (size_t at = 100000; at < CLOSED; at += 50000)
+        if (bytes[at] == value)
+            return true;
+    return false;
+}
+
+/* The region is closed when the first bytes are there; one look may bring all of them, and the end.
+ * True: the end is to come; *whole: all bytes of a write are there. */
+static bool close_under_an_access(bool reads, char *from, char *region, bool *whole)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc = -FI_EAGAIN;
+    struct fid_mr *mr;
+    uint64_t addr;
+
+    memset(region, reads ? 2 : 0, CLOSED);
+    memset(from, 1, CLOSED);
+    mr = region_of(region, CLOSED, &addr);
+    if (reads)
+        assert_int_equal(
+            fi_read(pair.ep[0], from, CLOSED, NULL, pair.to[1], addr, fi_mr_key(mr), from), 0);
+    else
+        assert_int_equal(
+            fi_write(pair.ep[0], from, CLOSED, NULL, pair.to[1], addr, fi_mr_key(mr), from), 0);
+    while (rc == -FI_EAGAIN && !has_begun(reads ? from : region, reads ? 2 : 1))
+        rc = fi_cq_read(pair.cq, &entry, 1);
+    assert_true(rc == -FI_EAGAIN || rc == 1);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    *whole = !reads && is_whole(region, 1);
+    return rc == -FI_EAGAIN;
+}
+
+/* Once; what comes with an error (the state of the other end ends, too) may be an error of another
+ * operation. True: with an error. */
+static bool ends_once(void *context)
 {
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {.err_data_size = 0};
@@ -123,54 +283,191 @@ static void ends_with_an_error(void *context)
 
     while ((rc = fi_cq_read(pair.cq, &entry, 1)) == -FI_EAGAIN)
         ;
-    assert_int_equal(rc, -FI_EAVAIL);
-    assert_int_equal(fi_cq_readerr(pair.cq, &error, 0), 1);
-    assert_ptr_equal(error.op_context, context);
+    assert_true(rc == 1 || rc == -FI_EAVAIL);
+    if (rc == -FI_EAVAIL)
+        assert_int_equal(fi_cq_readerr(pair.cq, &error, 0), 1);
+    assert_ptr_equal(rc == 1 ? entry.op_context : error.op_context, context);
     for (int i = 0; i < 1000; i++)
         drive();
+    return rc != 1;
 }
 
-/* Its packets are on both rails. Those that come after it was closed touch nothing. */
+/* It goes by both rails. What comes after the region was closed touches nothing: stripes that its
+ * target reads, or packets. Half of the time the region is freed at once. */
 static void a_region_closed_under_an_access_ends_it(void **state)
 {
-    enum {
-        SIZE = 32 << 20
+    static const char *const specs[] = {
+        "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]",
+        "mrail(same=yes,reads=no);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]",
+        "mrail(same=yes);[rxm;loop(shape=rdma)+rxm;loop(shape=rdma)]",
     };
-    char *from = malloc(SIZE), *region = calloc(1, SIZE), *then = malloc(SIZE);
-    struct fid_mr *mr;
-    uint64_t addr, key;
+    enum fi_threading before = pair_threading;
+    char *from = malloc(CLOSED), *then = malloc(CLOSED);
+    unsigned failed = 0;
 
-    assert_true(from && region && then);
-    memset(from, 1, SIZE);
-    for (unsigned reads = 0; reads < 2; reads++) {
-        pair_open(&pair, "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]");
+    assert_true(from && then);
+    for (unsigned i = 0; i < 12; i++) {
+        char *region = malloc(CLOSED);
+        bool reads = i & 1, whole, waits;
+
+        assert_non_null(region);
+        pair_threading = i & 2 ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+        pair_open(&pair, specs[i / 4]);
         messages(2);
-        assert_int_equal(fi_mr_reg(pair.domain, region, SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
-                                   1, 0, &mr, NULL),
-                         0);
-        addr = pair.info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)
-                   ? (uint64_t)(uintptr_t)region
-                   : 0;
-        key = fi_mr_key(mr);
-        memset(region, reads ? 2 : 0, SIZE);
-        if (reads)
-            assert_int_equal(fi_read(pair.ep[0], from, SIZE, NULL, pair.to[1], addr, key, from), 0);
+        waits = close_under_an_access(reads, from, region, &whole);
+        if (i & 2) {
+            free(region);
+        } else {
+            memset(region, 3, CLOSED);
+            memcpy(then, region, CLOSED);
+        }
+        if (waits && ends_once(from))
+            failed++;
         else
-            assert_int_equal(fi_write(pair.ep[0], from, SIZE, NULL, pair.to[1], addr, key, from),
-                             0);
-        while (reads ? from[100000] != 2 : region[100000] != 1)
-            drive();
-        assert_int_equal(fi_close(&mr->fid), 0);
-        memset(region, 3, SIZE);
-        memcpy(then, region, SIZE);
-        ends_with_an_error(from);
-        assert_memory_equal(region, then, SIZE);
+            assert_true(whole || (reads && is_whole(from, 2)));
+        if (!(i & 2)) {
+            assert_memory_equal(region, then, CLOSED);
+            free(region);
+        }
         messages(2);
         pair_close(&pair);
     }
+    print_message("%u of 12 failed\n", failed);
+    assert_true(failed);
+    pair_threading = before;
     free(from);
-    free(region);
     free(then);
+}
+
+/* ---- Many under way ---- */
+
+enum {
+    MANY = 4,
+    PART = 2 << 20,
+    OPS = 3 * MANY, /* writes into the region, sends, receives */
+};
+
+static struct {
+    char *from, *to; /* MANY parts each */
+    char *region;
+    unsigned ends[OPS];
+    bool failed[OPS], closed;
+} many;
+
+static void check_bytes(unsigned op)
+{
+    unsigned i = op % MANY;
+
+    if (op < MANY && !many.closed)
+        assert_memory_equal(many.region + i * PART, many.from + i * PART, PART);
+    if (op >= 2 * MANY)
+        assert_memory_equal(many.to + i * PART, many.from + i * PART, PART);
+}
+
+static void take_one_end(void)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc = fi_cq_read(pair.cq, &entry, 1);
+    bool failed = rc == -FI_EAVAIL;
+    unsigned *end;
+
+    if (rc == -FI_EAGAIN)
+        return;
+    if (failed)
+        assert_int_equal(fi_cq_readerr(pair.cq, &error, 0), 1);
+    else
+        assert_int_equal(rc, 1);
+    end = failed ? error.op_context : entry.op_context;
+    assert_true(end >= many.ends && end < many.ends + OPS);
+    ++*end;
+    many.failed[end - many.ends] = failed;
+    if (!failed)
+        check_bytes((unsigned)(end - many.ends));
+}
+
+static unsigned ended(void)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < OPS; i++)
+        count += many.ends[i] > 0;
+    return count;
+}
+
+static void post_many(uint64_t addr, uint64_t key)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        char *from = many.from + i * PART, *to = many.to + i * PART;
+
+        assert_int_equal(
+            fi_trecv(pair.ep[1], to, PART, NULL, FI_ADDR_UNSPEC, i, 0, &many.ends[2 * MANY + i]),
+            0);
+        assert_int_equal(
+            fi_tsend(pair.ep[0], from, PART, NULL, pair.to[1], i, &many.ends[MANY + i]), 0);
+        assert_int_equal(
+            fi_write(pair.ep[0], from, PART, NULL, pair.to[1], addr + i * PART, key, &many.ends[i]),
+            0);
+    }
+}
+
+/* Receives that met no message wait for others. */
+static void end_all(void)
+{
+    while (many.ends[0] + many.ends[1] + many.ends[2] + many.ends[3] < MANY || ended() < OPS - MANY)
+        take_one_end();
+    for (unsigned i = 2 * MANY; i < OPS; i++) {
+        ssize_t rc = many.ends[i] ? 0 : fi_cancel(&pair.ep[1]->fid, &many.ends[i]);
+
+        assert_true(!rc || rc == -FI_ENOENT); /* it has its message, and ends with that */
+    }
+    while (ended() < OPS)
+        take_one_end();
+    for (int i = 0; i < 1000; i++)
+        take_one_end();
+    for (unsigned i = 0; i < OPS; i++)
+        assert_int_equal(many.ends[i], 1);
+}
+
+/* At any time: each ends once, with its bytes or an error, and nothing touches the region, which is
+ * gone, or a receive that has ended. */
+static void a_region_closed_under_many_ends_each_once(void **state)
+{
+    enum fi_threading before = pair_threading;
+    unsigned failed = 0;
+
+    for (unsigned round = 0; round < 16; round++) {
+        struct fid_mr *mr;
+        uint64_t addr;
+
+        memset(&many, 0, sizeof(many));
+        many.from = malloc(MANY * PART);
+        many.to = calloc(MANY, PART);
+        many.region = calloc(MANY, PART);
+        assert_true(many.from && many.to && many.region);
+        for (size_t i = 0; i < MANY * PART; i++)
+            many.from[i] = (char)(i * 11 + i / 253 + round);
+        pair_threading = round & 1 ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+        pair_open(&pair, round & 2 ? "mrail(same=yes);[rxm;loop(shape=rdma)+rxm;loop(shape=rdma)]"
+                                   : "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]");
+        messages(1);
+        mr = region_of(many.region, MANY * PART, &addr);
+        post_many(addr, fi_mr_key(mr));
+        for (unsigned turn = 0; turn < round / 4 * 40 + round && ended() < OPS; turn++)
+            take_one_end();
+        assert_int_equal(fi_close(&mr->fid), 0);
+        many.closed = true;
+        free(many.region);
+        end_all();
+        for (unsigned i = 0; i < OPS; i++)
+            failed += many.failed[i];
+        free(many.from);
+        free(many.to);
+        messages(1);
+        pair_close(&pair);
+    }
+    print_message("%u failed\n", failed);
+    pair_threading = before;
 }
 
 int main(void)
@@ -178,7 +475,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rail_that_loses_everything_is_down),
         cmocka_unit_test(rails_of_different_parts_carry_messages),
+        cmocka_unit_test(large_writes_go_by_all_rails),
         cmocka_unit_test(a_region_closed_under_an_access_ends_it),
+        cmocka_unit_test(a_region_closed_under_many_ends_each_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
