@@ -21,6 +21,15 @@ struct ep_receive {
     size_t len;
 };
 
+/* A message of one segment and, where `slice` has bytes, a second one, posted with FI_COMPLETION
+ * and no other flag. */
+struct ep_send {
+    void *buf, *desc, *context;
+    size_t len;
+    struct iovec slice;
+    void *slice_desc;
+};
+
 struct ep {
     struct fid_ep fid;
     /* Starts the operation, as the public functions do: 0, or a negative FI_E code and nothing has
@@ -33,6 +42,10 @@ struct ep {
     /* Receives of FI_MSG, as fi_recv posts each, in fewer calls of what is below; how many of them,
      * from the first on, were posted. May be NULL: each by fi_recv. */
     size_t (*receive)(struct ep *ep, const struct ep_receive *const *receives, size_t count);
+    /* Messages of FI_MSG to one address, as fi_sendmsg posts each, likewise. It takes those that
+     * are as usual and that there is room for now: the first that it does not take goes by `post`,
+     * which says why. May be NULL. */
+    size_t (*send)(struct ep *ep, fi_addr_t dest, const struct ep_send *sends, size_t count);
 };
 
 /* The public data tables of every endpoint of ours. */
@@ -91,6 +104,13 @@ static inline size_t op_receive(const struct op_target *target,
             break;
     }
     return posted;
+}
+
+/* Posts messages there in one call; how many of them, from the first on, were taken. */
+static inline size_t op_send(const struct op_target *target, fi_addr_t dest,
+                             const struct ep_send *sends, size_t count)
+{
+    return target->ep && target->ep->send ? target->ep->send(target->ep, dest, sends, count) : 0;
 }
 
 /* fi_open_ops with this name gives the struct ep that a fid of ours is the first member of. */

@@ -18,6 +18,8 @@
 #ifndef WEFT_CORE_LAYER_MESSAGE_EP_H
 #define WEFT_CORE_LAYER_MESSAGE_EP_H
 
+#include <string.h>
+
 #include "core/av/av_watch.h"
 #include "core/av/peer_map.h"
 #include "core/base/ids.h"
@@ -251,7 +253,7 @@ struct message_ep {
     struct op_target target; /* of the lower */
     struct fid_av *lower_av;
     struct lower_source cq;
-    struct fid_peer_cq sink;
+    struct cq_sink sink;
     struct av_watch watch;
     bool user_ids, source_err, running, closing;
     bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
@@ -343,6 +345,7 @@ void message_turn(struct message_ep *ep);
 void message_poll_lower(struct progress_source *source);
 int message_trywait(struct progress_source *source);
 extern struct fi_ops_cq_owner message_sink_ops;
+void message_sink_take(struct cq_sink *sink, const struct cq_done *done, size_t count);
 /* Asks peers that owe something and are silent, when it is time to. */
 void message_silence_run(struct message_ep *ep);
 /* 0: a sleep that begins now ends when that is; -FI_EAGAIN: no sleep. */
@@ -393,15 +396,45 @@ int message_handle_open(struct message_handle *handle);
 void message_handle_close(struct message_handle *handle);
 uint32_t message_handle_id(const struct message_handle *handle);
 /* The thing of one of those kinds (1 << kind) that this peer was given that number for, or NULL. */
-struct message_handle *message_handle_find(const struct message_peer *peer, uint32_t id,
-                                           unsigned kinds);
+static inline struct message_handle *message_handle_find(const struct message_peer *peer,
+                                                         uint32_t id, unsigned kinds)
+{
+    struct message_handle *handle = ids_find(&peer->ep->ids, id ^ peer->ep->salt);
+
+    return handle && handle->peer == peer && kinds & 1U << handle->kind ? handle : NULL;
+}
 /* The same, of an operation. */
 struct message_op *message_op_find(const struct message_peer *peer, uint32_t id, unsigned kinds);
 
 /* ---- Packets ---- */
 
-struct message_packet *message_packet_get(struct message_peer *peer);
-void message_packet_put(struct message_packet *packet);
+/* One to that peer, which is in no queue; NULL without memory. */
+static inline struct message_packet *message_packet_get(struct message_peer *peer)
+{
+    struct message_ep *ep = peer->ep;
+    struct message_packet *packet = mr_pool_get(&ep->packets);
+
+    if (__builtin_expect(!packet, 0))
+        return NULL;
+    ep->outgoing++;
+    packet->ep = ep;
+    packet->peer = peer;
+    packet->move = NULL;
+    packet->from = NULL;
+    packet->in = packet->other = false;
+    packet->len = 0;
+    list_init(&packet->link);
+    return packet;
+}
+
+static inline void message_packet_put(struct message_packet *packet)
+{
+    if (!packet->in)
+        packet->ep->outgoing--;
+    list_detach(&packet->link);
+    mr_pool_put(&packet->ep->packets, packet);
+}
+
 void message_packets_put(struct list *packets);
 /* Slices of the application's memory behind a packet. */
 struct message_slices {
@@ -414,6 +447,14 @@ struct message_slices {
  * `queue`, and the peer has broken unless the lower is only full. */
 bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
                          size_t len, const struct message_slices *slices, bool more);
+/* The same of several, which have their packets for context, in one call of the lower's: how many,
+ * from the first on, it took. The others are in no queue, and go by the function above. */
+size_t message_packets_send(struct message_peer *peer, const struct ep_send *sends, size_t count);
+/* Could the lower take any so? */
+static inline bool message_sends_several(const struct message_ep *ep)
+{
+    return ep->target.ep && ep->target.ep->send;
+}
 /* The lower is through with it: puts it. */
 void message_packet_sent(struct message_packet *packet, int err);
 /* Posts receives to the lower; its error. */
@@ -472,7 +513,14 @@ void message_move_drop(struct message_move *move);
 void message_move_sent(struct message_move *move, bool more);
 /* The move or the taker of what a handle names. */
 struct message_move *message_move_of(struct message_handle *handle);
-struct message_taker *message_taker_of(struct message_handle *handle);
+static inline struct message_taker *message_taker_of(struct message_handle *handle)
+{
+    switch (handle->kind) {
+    case MESSAGE_INBOUND: return &object_of(handle, struct message_inbound, handle)->taker;
+    case MESSAGE_WRITTEN: return &object_of(handle, struct message_access, handle)->taker;
+    default: return &object_of(handle, struct message_op, handle)->taker;
+    }
+}
 /* A taker of bytes from `got` on, up to want, of which those up to `asked` come unasked; then they
  * are asked for from request `from` of the peer. */
 void message_take(struct message_taker *taker, struct message_handle *handle, uint32_t from,
@@ -480,6 +528,23 @@ void message_take(struct message_taker *taker, struct message_handle *handle, ui
 void message_take_stop(struct message_taker *taker);
 const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
                                size_t len);
+/* The same of bytes for one segment, behind which more are on their way. False: it is otherwise, or
+ * wrong, and nothing was done. */
+static inline bool message_take_more(struct message_taker *taker, size_t offset,
+                                     const uint8_t *bytes, size_t len)
+{
+    const struct iovec *iov = taker->iov;
+    size_t got = taker->got + len;
+
+    if (__builtin_expect(!taker->handle || taker->alive || taker->iov_count != 1, 0) ||
+        __builtin_expect(len > taker->asked - taker->got || got >= taker->pull_at, 0) ||
+        __builtin_expect(offset > iov->iov_len || len > iov->iov_len - offset, 0) ||
+        __builtin_expect(got >= taker->want || offset + len > taker->want, 0))
+        return false;
+    taker->got = got;
+    memcpy((char *)iov->iov_base + offset, bytes, len);
+    return true;
+}
 
 /* ---- Messages ---- */
 

@@ -55,7 +55,7 @@ static int open_lower(struct message_ep *ep)
         rc = fi_av_open(ep->domain->lower, &attr, &ep->lower_av, ep);
     if (!rc && !ep->cq.cq)
         rc = lower_source_open(&ep->cq, ep->domain->fabric->lower, ep->domain->lower,
-                               ep->receives + ep->endpoint.tx_size, &ep->sink,
+                               ep->receives + ep->endpoint.tx_size, &ep->sink.peer,
                                ep->endpoint.binding.progress);
     if (rc)
         return rc;
@@ -352,8 +352,9 @@ static int open_parts(struct message_ep *ep)
     ep->saved_limit = params_size(fabric->plain.params, "saved_size");
     ep->source_err = ep->info->caps & FI_SOURCE_ERR;
     pool_init(&ep->ops, ep->wire->op_size, 0);
-    ep->sink.owner_ops = &message_sink_ops;
-    fid_init(&ep->sink.fid, FI_CLASS_PEER_CQ, ep, NULL);
+    ep->sink.peer.owner_ops = &message_sink_ops;
+    ep->sink.take = message_sink_take;
+    fid_init(&ep->sink.peer.fid, FI_CLASS_PEER_CQ, ep, &cq_sink_ops);
     ep->cq.part = fabric->plain.base.part;
     ep->cq.source.poll = message_poll_lower;
     ep->cq.source.trywait = message_trywait;

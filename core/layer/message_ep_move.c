@@ -110,15 +110,6 @@ struct message_move *message_move_of(struct message_handle *handle)
 
 /* ---- In ---- */
 
-struct message_taker *message_taker_of(struct message_handle *handle)
-{
-    switch (handle->kind) {
-    case MESSAGE_INBOUND: return &object_of(handle, struct message_inbound, handle)->taker;
-    case MESSAGE_WRITTEN: return &object_of(handle, struct message_access, handle)->taker;
-    default: return &object_of(handle, struct message_op, handle)->taker;
-    }
-}
-
 void message_take(struct message_taker *taker, struct message_handle *handle, uint32_t from,
                   size_t got, size_t asked, size_t want)
 {

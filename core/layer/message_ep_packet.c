@@ -14,32 +14,6 @@ enum {
 
 /* ---- Out ---- */
 
-struct message_packet *message_packet_get(struct message_peer *peer)
-{
-    struct message_ep *ep = peer->ep;
-    struct message_packet *packet = mr_pool_get(&ep->packets);
-
-    if (!packet)
-        return NULL;
-    ep->outgoing++;
-    packet->ep = ep;
-    packet->peer = peer;
-    packet->move = NULL;
-    packet->from = NULL;
-    packet->in = packet->other = false;
-    packet->len = 0;
-    list_init(&packet->link);
-    return packet;
-}
-
-void message_packet_put(struct message_packet *packet)
-{
-    if (!packet->in)
-        packet->ep->outgoing--;
-    list_detach(&packet->link);
-    mr_pool_put(&packet->ep->packets, packet);
-}
-
 void message_packets_put(struct list *packets)
 {
     while (!list_empty(packets))
@@ -97,6 +71,43 @@ bool message_packet_send(struct message_packet *packet, struct list *queue, cons
     return false;
 }
 
+size_t message_packets_send(struct message_peer *peer, const struct ep_send *sends, size_t count)
+{
+    struct message_ep *ep = peer->ep;
+    size_t taken;
+
+    for (size_t i = 0; i < count; i++) {
+        struct message_packet *packet = sends[i].context;
+
+        list_detach(&packet->link);
+        list_attach(&packet->link, &peer->flying);
+    }
+    ep->flying += (unsigned)count;
+    taken = op_send(&ep->target, peer->lower, sends, count);
+    ep->flying -= (unsigned)(count - taken);
+    for (size_t i = taken; i < count; i++)
+        list_detach(&((struct message_packet *)sends[i].context)->link);
+    return taken;
+}
+
+/* Of an operation that is one packet the receiver may have had no room for it alone. A move ends
+ * with the peer, and stays pending until then. */
+__attribute__((noinline)) static void failed(struct message_packet *packet, int err)
+{
+    struct message_ep *ep = packet->ep;
+    struct message_peer *peer = packet->peer;
+    struct message_move *move = packet->move;
+    bool breaks = peer && !(packet->from && err == FI_ENORX);
+
+    if (packet->from)
+        message_packet_end_op(packet, err);
+    message_packet_put(packet);
+    if (breaks)
+        message_peer_break(peer, err, NULL);
+    else if (move && ep->buckets)
+        message_move_sent(move, peer);
+}
+
 void message_packet_sent(struct message_packet *packet, int err)
 {
     struct message_ep *ep = packet->ep;
@@ -105,15 +116,14 @@ void message_packet_sent(struct message_packet *packet, int err)
 
     ep->flying--;
     list_join(&ep->stalled, &ep->attention);
-    if (packet->from) {
-        message_packet_end_op(packet, err);
-        if (err == FI_ENORX) /* of that operation alone */
-            err = 0;
+    if (__builtin_expect(err, 0)) {
+        failed(packet, err);
+        return;
     }
+    if (packet->from)
+        message_packet_end_op(packet, 0);
     message_packet_put(packet);
-    if (peer && err) /* its move ends with the peer, and stays pending until then */
-        message_peer_break(peer, err, NULL);
-    else if (move && ep->buckets)
+    if (move && ep->buckets)
         message_move_sent(move, peer);
 }
 
@@ -235,7 +245,7 @@ static void take(struct message_packet *packet, fi_addr_t src)
         packet->src = src;
         list_attach(&packet->link, &ep->deferred);
     } else if (fate != MESSAGE_KEPT) {
-        message_packet_put(packet);
+        mr_pool_put(&ep->packets, packet); /* it is in no list */
     }
 }
 
@@ -244,6 +254,28 @@ void message_in(struct message_packet *packet, size_t len, fi_addr_t src)
     packet->len = len;
     packet->tries = MESSAGE_TRIES;
     take(packet, src);
+}
+
+/* Messages alone: no writes of peers. */
+void message_sink_take(struct cq_sink *sink, const struct cq_done *done, size_t count)
+{
+    struct message_ep *ep = object_of(sink, struct message_ep, sink);
+
+    for (size_t i = 0; i < count; i++) {
+        struct message_packet *packet = done[i].context;
+
+        if (!packet->in) {
+            ep->wire->sent(packet, 0);
+            continue;
+        }
+        ep->posted--;
+        packet->len = done[i].len;
+        packet->tries = MESSAGE_TRIES;
+        if (__builtin_expect(ep->buckets != NULL, 1))
+            take(packet, done[i].src);
+        else /* the lower is being closed, and there are no peers any more */
+            message_packet_put(packet);
+    }
 }
 
 void message_in_deferred(struct message_ep *ep)

@@ -456,11 +456,3 @@ uint32_t message_handle_id(const struct message_handle *handle)
 {
     return handle->id == IDS_NONE ? 0 : (uint32_t)handle->id ^ handle->peer->ep->salt;
 }
-
-struct message_handle *message_handle_find(const struct message_peer *peer, uint32_t id,
-                                           unsigned kinds)
-{
-    struct message_handle *handle = ids_find(&peer->ep->ids, id ^ peer->ep->salt);
-
-    return handle && handle->peer == peer && kinds & 1U << handle->kind ? handle : NULL;
-}

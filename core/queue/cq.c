@@ -29,6 +29,8 @@ struct cq_error {
     unsigned char data[];
 };
 
+struct fi_ops cq_sink_ops = {.size = sizeof(cq_sink_ops)};
+
 /* ---- Writing ---- */
 
 /* False when there is no room, and none could be made. */

@@ -77,6 +77,23 @@ struct cq {
     atomic_bool signalled; /* fi_cq_signal came while no thread was in sread */
 };
 
+/* A message that was sent or received with success: its operation's context, and what a receive's
+ * completion tells. */
+struct cq_done {
+    void *context;
+    size_t len;
+    fi_addr_t src;
+};
+
+/* A layer's own queue, as its lower writes to it (FI_PEER). A lower of ours may tell it of several
+ * messages in one call, instead of one write of owner_ops for each; the order is the same. */
+struct cq_sink {
+    struct fid_peer_cq peer; /* fid.ops: cq_sink_ops, by which it is known */
+    void (*take)(struct cq_sink *sink, const struct cq_done *done, size_t count);
+};
+
+extern struct fi_ops cq_sink_ops;
+
 /* CONTROL_SOURCES (core/part/part.h): the fd is the queue's own signal; what else wakes waiters
  * is what the sources of the progress domain have. */
 struct cq_sources {
@@ -208,6 +225,14 @@ static inline void cq_write(struct cq *cq, void *context, uint64_t flags, size_t
                             uint64_t data, uint64_t tag, fi_addr_t src)
 {
     cq_write_inlined(cq, context, flags, len, buf, data, tag, src);
+}
+
+/* Where the completions of a queue may go several at once; NULL: nowhere. */
+static inline struct cq_sink *cq_sink_of(const struct cq *cq)
+{
+    return cq->forwards && cq->sink->fid.ops == &cq_sink_ops
+               ? object_of(cq->sink, struct cq_sink, peer)
+               : NULL;
 }
 
 /* One error entry; err_data is copied. Progress domain locked. */
