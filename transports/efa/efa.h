@@ -11,6 +11,7 @@
  *   efa_ep      endpoints                          efa_post    operations
  *   efa_cq      completions                        efa_inject  memory for injected writes
  *   efa_chain   requests, several at once          efa_quick   the usual message
+ *   efa_burst   a layer's messages, several at once
  *   efa_option  options of endpoints               efa_ops     tables of fi_open_ops
  *   efa_cntr    counters of the device
  */
@@ -182,6 +183,25 @@ struct efa_wr {
     union efa_wr_state state;
 };
 
+/* Bits of the number of a request without a record, which is its context otherwise. Only endpoints
+ * with a struct efa_burst have such requests. */
+enum {
+    EFA_BARE = 1,
+    EFA_BARE_RECV = 2,
+    EFA_BARE_BITS = EFA_BARE | EFA_BARE_RECV,
+};
+
+/* Can a request with this context do without a record? */
+static inline bool efa_is_bare(const void *context)
+{
+    return !((uintptr_t)context & EFA_BARE_BITS);
+}
+
+static inline void *efa_bare_context(uint64_t id)
+{
+    return (void *)(uintptr_t)(id & ~(uint64_t)EFA_BARE_BITS);
+}
+
 /* Nothing: one request, with a completion. */
 #define EFA_WR_PLAIN ((union efa_wr_state){{.slot = -1, .left = 1, .wanted = true}})
 
@@ -220,6 +240,14 @@ struct efa_chain {
     char bytes[]; /* inline_max of each request */
 };
 
+/* Of an endpoint below a layer. */
+struct efa_burst {
+    struct cq_sink *sink;
+    struct cq_done done[EFA_CHAIN];
+    struct ibv_recv_wr wrs[EFA_CHAIN]; /* each with its sge, and the next */
+    struct ibv_sge sges[EFA_CHAIN];
+};
+
 struct efa_ep {
     union {
         struct endpoint base;
@@ -247,6 +275,10 @@ struct efa_ep {
     struct pool wrs;
     struct efa_inject inject;
     struct efa_chain *chain; /* NULL: FI_MORE was not used yet */
+    struct efa_burst *burst; /* or NULL */
+    bool is_written;         /* with it: peers' writes may take receives */
+    /* The source's poll while nothing is special, where the queue tells more. */
+    void (*usual)(struct progress_source *source);
     /* The default flags with which a send is the usual one, and a receive. */
     uint64_t quick_flags, quick_rx_flags;
     struct ibv_recv_wr quick_recv; /* of one segment */
@@ -319,6 +351,17 @@ int efa_av_route(struct efa_ep *ep, fi_addr_t addr);
  * where the device knew no handle of it as the packet came; else NULL. Progress domain locked. */
 fi_addr_t efa_av_source(struct efa_ep *ep, unsigned number, uint32_t qpn, const uint8_t *gid);
 
+/* The same of a sender whose handle the device knows. */
+static inline fi_addr_t efa_source(struct efa_ep *ep, unsigned number, uint32_t qpn)
+{
+    unsigned changes = atomic_load_explicit(&ep->domain->changes, memory_order_relaxed);
+    uint64_t numbers = (uint64_t)number << 32 | qpn;
+
+    if (__builtin_expect(ep->source_numbers == numbers && ep->source_changes == changes, 1))
+        return ep->source_addr;
+    return efa_av_source(ep, number, qpn, NULL);
+}
+
 /* Sets ep->route, where a packet for addr goes. -FI_EINVAL: nothing is inserted there. -FI_EAGAIN:
  * the device has no room for its handle now. Progress domain locked. */
 static inline int efa_route(struct efa_ep *ep, fi_addr_t addr)
@@ -375,6 +418,11 @@ void efa_quick_enable(struct efa_ep *ep);
 int efa_quick_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                       void *context);
 
+/* ---- efa_burst.c ---- */
+
+/* An endpoint has just been enabled: what it has for a layer above. */
+void efa_burst_enable(struct efa_ep *ep);
+
 /* ---- efa_cq.c ---- */
 
 /* How many completions there were; all of them have ended. Progress domain locked. */
@@ -387,6 +435,8 @@ void efa_cq_poll_idle(struct efa_ep *ep);
 /* Of a queue that tells more, which shows an entry (ibv_start_poll): that one and those after it.
  */
 void efa_cq_poll_started(struct efa_ep *ep);
+/* The same behind `count` of ep->burst, which end first. */
+void efa_cq_poll_behind(struct efa_ep *ep, size_t count);
 /* The entry that such a queue shows is of a peer's write. */
 bool efa_cq_is_of_write(const struct efa_ep *ep);
 /* The device has refused a request that had been accepted, with a positive errno. */

@@ -10,7 +10,7 @@ enum {
 
 /* A completion, of either kind of queue. */
 struct done {
-    struct efa_wr *wr; /* NULL: data of a write that has taken no receive */
+    uint64_t id; /* struct efa_wr, or EFA_BARE; 0: data of a write that has taken no receive */
     enum ibv_wc_status status;
     uint32_t vendor_err;
     bool received; /* it is a receive's that succeeded, or has none: */
@@ -99,18 +99,58 @@ void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
     pool_put(&ep->wrs, wr);
 }
 
+static void count_end(struct efa_ep *ep, bool is_receive)
+{
+    if (is_receive)
+        ep->receives--;
+    else
+        ep->sends--;
+}
+
+static bool is_receive(uint64_t id)
+{
+    return id & EFA_BARE ? id & EFA_BARE_RECV
+                         : ((const struct efa_wr *)(uintptr_t)id)->kind & FI_RECV;
+}
+
+static void report(struct efa_ep *ep, const struct efa_wr *wr, const struct done *done)
+{
+    if (done->received)
+        end_receive(ep, wr, done);
+    else
+        complete(&ep->base.binding, binding_kind_of(wr->kind), wr->state.wanted, wr->context,
+                 wr->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+}
+
+/* Of a request without a record. */
+static void end_bare(struct efa_ep *ep, const struct done *done)
+{
+    struct efa_wr wr = {.context = efa_bare_context(done->id),
+                        .kind = FI_MSG | (is_receive(done->id) ? FI_RECV : FI_SEND),
+                        .state = EFA_WR_PLAIN};
+
+    count_end(ep, wr.kind & FI_RECV);
+    if (ep->closing)
+        return;
+    if (done->status)
+        end_error(ep, &wr, done->vendor_err);
+    else
+        report(ep, &wr, done);
+}
+
 static void end(struct efa_ep *ep, const struct done *done)
 {
-    struct efa_wr *entry = done->wr, wr;
+    struct efa_wr *entry = (struct efa_wr *)(uintptr_t)done->id, wr;
 
     if (__builtin_expect(!entry, 0)) {
         end_unsolicited(ep, done);
         return;
     }
-    if (entry->kind & FI_RECV)
-        ep->receives--;
-    else
-        ep->sends--;
+    if (__builtin_expect(done->id & EFA_BARE, 0)) {
+        end_bare(ep, done);
+        return;
+    }
+    count_end(ep, entry->kind & FI_RECV);
     if (__builtin_expect(done->status, 0)) {
         if (!entry->state.failed && !ep->closing)
             end_error(ep, entry, done->vendor_err);
@@ -122,13 +162,8 @@ static void end(struct efa_ep *ep, const struct done *done)
     if (wr.state.slot >= 0)
         efa_inject_give(&ep->inject, wr.state.slot);
     pool_put(&ep->wrs, entry);
-    if (wr.state.failed || ep->closing)
-        return;
-    if (done->received)
-        end_receive(ep, &wr, done);
-    else
-        complete(&ep->base.binding, binding_kind_of(wr.kind), wr.state.wanted, wr.context, wr.kind,
-                 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+    if (!wr.state.failed && !ep->closing)
+        report(ep, &wr, done);
 }
 
 /* ---- Queues that tell more ---- */
@@ -159,15 +194,15 @@ static void read_one(const struct efa_ep *ep, struct done *done)
 {
     struct ibv_cq_ex *cq = ep->extended;
 
-    done->wr = (struct efa_wr *)(uintptr_t)cq->wr_id;
+    done->id = cq->wr_id;
     done->status = cq->status;
     done->vendor_err = 0;
     done->received = false;
     if (ep->unsolicited && fields_of(ep)->is_unsolicited(ep->fields))
-        done->wr = NULL;
+        done->id = 0;
     if (done->status)
         done->vendor_err = ibv_wc_read_vendor_err(cq);
-    else if (!done->wr || done->wr->kind & FI_RECV)
+    else if (!done->id || is_receive(done->id))
         read_receive(ep, done);
 }
 
@@ -203,7 +238,7 @@ static int read_plain(struct efa_ep *ep, struct done *done)
 
     for (int i = 0; i < count; i++)
         done[i] = (struct done){
-            .wr = (struct efa_wr *)(uintptr_t)wc[i].wr_id,
+            .id = wc[i].wr_id,
             .status = wc[i].status,
             .vendor_err = wc[i].vendor_err,
             .received = wc[i].opcode & IBV_WC_RECV,
@@ -235,6 +270,17 @@ void efa_cq_poll_started(struct efa_ep *ep)
         end(ep, &done[i]);
 }
 
+void efa_cq_poll_behind(struct efa_ep *ep, size_t before)
+{
+    struct done done[BATCH];
+    int count = read_started(ep, done);
+
+    if (before)
+        ep->burst->sink->take(ep->burst->sink, ep->burst->done, before);
+    for (int i = 0; i < count; i++)
+        end(ep, &done[i]);
+}
+
 int efa_cq_poll(struct efa_ep *ep)
 {
     struct done done[BATCH];
@@ -256,7 +302,7 @@ void efa_cq_poll_source(struct progress_source *source)
 
     efa_cq_poll(ep);
     if (ep->extended && !ep->closing && !efa_chain_waits(ep))
-        source->poll = efa_cq_poll_usual;
+        source->poll = ep->usual;
 }
 
 void efa_cq_poll_usual(struct progress_source *source)

@@ -76,9 +76,11 @@ static int enable(struct endpoint *base)
     rc = open_device(ep);
     if (rc)
         return rc;
-    if (ep->extended)
-        ep->source.poll = efa_cq_poll_usual;
+    ep->usual = efa_cq_poll_usual;
     ep->progress = base->binding.progress;
+    efa_burst_enable(ep);
+    if (ep->extended)
+        ep->source.poll = ep->usual;
     ep->source.fd = ep->channel ? ep->channel->fd : -1;
     progress_lock(ep->progress);
     rc = progress_attach(ep->progress, &ep->source);
@@ -151,6 +153,7 @@ static int close_ep(struct endpoint *base)
     pool_finish(&ep->wrs);
     free(ep->pins.bits);
     free(ep->chain);
+    free(ep->burst);
     free(ep);
     return 0;
 }
