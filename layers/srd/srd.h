@@ -28,6 +28,7 @@ enum {
     SRD_PACKET_MOST = 65536, /* bytes of the largest packets that it makes */
     SRD_FORGOTTEN = 4,       /* former connids of a peer that are remembered */
     SRD_GATHER = 256,        /* least bytes that are worth a segment of their own in a packet */
+    SRD_BURST = 16,          /* packets that the lower gets in one call */
 };
 
 /* prov_errno under the names of libfabric's efa, as SRD_PEER_ERROR carries it. */
@@ -184,6 +185,11 @@ struct srd_ep {
     bool implicit_said;
     struct pool transfer_pool;
     struct list transfers; /* struct srd_transfer.base.link */
+};
+
+/* Kinds of what takes bytes. */
+enum {
+    SRD_TAKING = 1 << MESSAGE_READ | 1 << MESSAGE_INBOUND | 1 << MESSAGE_WRITTEN
 };
 
 static inline struct srd_ep *srd_ep_of(const struct message_ep *ep)
@@ -421,9 +427,6 @@ void srd_pull(struct message_taker *taker);
 const char *srd_move_cts(struct message_peer *peer, const struct srd_header *header);
 const char *srd_take_data(struct message_peer *peer, const struct srd_header *header);
 const char *srd_take_response(struct message_peer *peer, const struct srd_header *header);
-/* Takes a packet of bytes that were asked for in few instructions. False: it is not one that is as
- * usual, and nothing was done; it may be wrong. */
-bool srd_take_usual(struct srd_ep *ep, const struct message_packet *packet, fi_addr_t src);
 
 /* ---- srd_message.c ---- */
 

@@ -20,6 +20,8 @@ struct burst {
     uint8_t head[HEAD_MOST]; /* with the first packet's place and number of bytes */
     size_t len;
     uint8_t offset_at, length_at; /* where the header has them; 0: nowhere */
+    size_t made;                  /* packets that are not sent yet */
+    struct ep_send sends[SRD_BURST];
 };
 
 static bool may_begin(const struct message_move *move)
@@ -42,60 +44,91 @@ static bool make_head(struct burst *burst, struct srd_header *header)
     return true;
 }
 
-/* False: there is no memory, or the lower does not take it: then it waits. */
-static bool send_one(const struct burst *burst, const struct iovec *slice, void *desc, bool more)
+/* A packet, which send_made sends. False: there is no memory. */
+static inline bool make_one(struct burst *burst, const struct iovec *slice, void *desc)
 {
     struct message_move *move = burst->move;
-    struct message_peer *peer = move->peer;
-    struct message_packet *base = message_packet_get(peer);
+    size_t prefix = move->peer->ep->prefix;
+    struct message_packet *base = message_packet_get(move->peer);
     struct srd_packet *packet;
-    struct message_slices slices;
     uint8_t *raw;
 
     if (__builtin_expect(!base, 0))
         return false;
     packet = srd_packet_of(base);
-    raw = packet->bytes + peer->ep->prefix;
-    memcpy(raw, burst->head, sizeof(burst->head)); /* of one size, and so in few instructions */
+    raw = packet->bytes + prefix;
+    if (burst->len <= SRD_DATA_HEAD) /* of sizes that are constant, and so in few instructions */
+        memcpy(raw, burst->head, SRD_DATA_HEAD);
+    else
+        memcpy(raw, burst->head, sizeof(burst->head));
     put64(raw + burst->offset_at, move->at);
     if (burst->length_at)
         put64(raw + burst->length_at, slice->iov_len);
-    base->len = peer->ep->prefix + burst->len;
+    base->len = prefix + burst->len;
     base->move = move;
     packet->slice = *slice;
     packet->slice_desc = desc;
-    slices = (struct message_slices){&packet->slice, &packet->slice_desc, 1};
+    burst->sends[burst->made++] = (struct ep_send){.buf = packet->bytes,
+                                                   .desc = base->buffer.desc,
+                                                   .context = base,
+                                                   .len = base->len,
+                                                   .slice = *slice,
+                                                   .slice_desc = desc};
     move->pending++;
     move->at += slice->iov_len;
-    return message_packet_send(base, &peer->out, packet->bytes, base->len, &slices, more);
+    return true;
+}
+
+/* Packets that the lower does not take in one call go each by itself, or wait. False: some wait.
+ * more: others follow at once. */
+static bool send_made(struct burst *burst, bool more)
+{
+    struct message_peer *peer = burst->move->peer;
+    size_t made = burst->made, taken = 0;
+
+    burst->made = 0;
+    if (message_sends_several(peer->ep))
+        taken = message_packets_send(peer, burst->sends, made);
+    if (__builtin_expect(taken == made, 1))
+        return true;
+    for (size_t i = taken; i < made; i++)
+        list_attach(&((struct message_packet *)burst->sends[i].context)->link, &peer->out);
+    srd_flush(peer, more);
+    return list_empty(&peer->out);
 }
 
 /* Up to byte `end`, as far as packets' bytes lie in one segment each. */
-static void send_all(const struct burst *burst, size_t size, size_t end)
+static void send_all(struct burst *burst, size_t size, size_t end)
 {
     struct message_move *move = burst->move;
     bool registers = srd_ep_of(move->peer->ep)->registers, goes_on = true;
     const struct iovec *iov = move->iov;
     size_t i = 0, begin = 0; /* of the segment */
 
-    while (goes_on && move->at < end) {
-        size_t left = end - move->at;
+    for (size_t at = move->at, left = end - at; goes_on && left; left = end - at) {
         struct iovec slice = {.iov_len = left < size ? left : size};
 
-        while (move->at - begin >= iov[i].iov_len)
+        while (at - begin >= iov[i].iov_len)
             begin += iov[i++].iov_len;
-        if (slice.iov_len > iov[i].iov_len - (move->at - begin) ||
-            (registers && !burst->op->desc[i]))
-            return;
-        slice.iov_base = (char *)iov[i].iov_base + (move->at - begin);
-        goes_on = send_one(burst, &slice, burst->op->desc[i], left > size);
+        if (slice.iov_len > iov[i].iov_len - (at - begin) || (registers && !burst->op->desc[i]))
+            break;
+        slice.iov_base = (char *)iov[i].iov_base + (at - begin);
+        at += slice.iov_len;
+        goes_on = make_one(burst, &slice, burst->op->desc[i]);
+        if (burst->made == SRD_BURST)
+            goes_on = send_made(burst, left > size);
     }
+    if (burst->made)
+        send_made(burst, false);
 }
 
 void srd_burst(struct message_move *move, struct srd_header *header, size_t size, size_t end)
 {
-    struct burst burst = {.op = srd_op_of(object_of(move, struct message_op, move)), .move = move};
+    struct burst burst; /* too large to be cleared each time */
 
+    burst.op = srd_op_of(object_of(move, struct message_op, move));
+    burst.move = move;
+    burst.made = 0;
     if (!may_begin(move) || !make_head(&burst, header))
         return;
     move->direct = true;

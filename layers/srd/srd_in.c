@@ -6,6 +6,7 @@
  */
 #include <rdma/fi_errno.h>
 
+#include "core/base/little_endian.h"
 #include "layers/srd/srd.h"
 
 /* ---- Who sends ---- */
@@ -285,9 +286,49 @@ static enum message_fate take_any(struct srd_ep *ep, struct message_packet *pack
     return take_from(peer, &header, packet);
 }
 
+/* Is it in order with that peer, so that nothing is to be done before its packets are looked at? */
+static bool is_in_order(const struct srd_peer *peer, uint32_t connid)
+{
+    return peer && peer->connid == connid && peer->known && peer->greeted && !peer->dead &&
+           list_empty(&peer->base.broken);
+}
+
+/* Takes a packet of bytes that were asked for in few instructions. False: it is not one that is as
+ * usual, and nothing was done; it may be wrong. */
+static inline bool take_usual(struct srd_ep *ep, const struct message_packet *packet, fi_addr_t src)
+{
+    const uint8_t *raw = srd_packet_of(packet)->bytes + ep->base.prefix;
+    size_t len = packet->len - ep->base.prefix - SRD_DATA_HEAD;
+    struct message_handle *handle;
+    struct message_taker *taker;
+    struct srd_peer *peer;
+    const char *wrong;
+    size_t offset;
+
+    if (packet->len <= ep->base.prefix + SRD_DATA_HEAD || !srd_is_usual_data(raw) ||
+        get64(raw + SRD_DATA_LENGTH) != len)
+        return false;
+    peer = srd_peer_by_lower(ep, src);
+    if (!is_in_order(peer, get32(raw + SRD_DATA_CONNID)))
+        return false;
+    handle = message_handle_find(&peer->base, get32(raw + SRD_DATA_ID), SRD_TAKING);
+    if (!handle)
+        return false;
+    peer->base.heard = true;
+    peer->base.gone = false;
+    taker = message_taker_of(handle);
+    offset = get64(raw + SRD_DATA_OFFSET);
+    if (message_take_more(taker, offset, raw + SRD_DATA_HEAD, len))
+        return true;
+    wrong = message_take_bytes(taker, offset, raw + SRD_DATA_HEAD, len);
+    if (wrong)
+        message_peer_break(&peer->base, FI_EPROTO, wrong);
+    return true;
+}
+
 enum message_fate srd_in_packet(struct message_packet *packet, fi_addr_t src)
 {
     struct srd_ep *ep = srd_ep_of(packet->ep);
 
-    return srd_take_usual(ep, packet, src) ? MESSAGE_OVER : take_any(ep, packet, src);
+    return take_usual(ep, packet, src) ? MESSAGE_OVER : take_any(ep, packet, src);
 }

@@ -2,7 +2,6 @@
 /* Bytes that do not fit their request: the peer that takes them grants a window at a time. */
 #include <rdma/fi_errno.h>
 
-#include "core/base/little_endian.h"
 #include "layers/srd/srd.h"
 
 /* ---- Out ---- */
@@ -62,49 +61,14 @@ void srd_pull(struct message_taker *taker)
     srd_out_control(peer, &header);
 }
 
-static const unsigned taking = 1U << MESSAGE_READ | 1U << MESSAGE_INBOUND | 1U << MESSAGE_WRITTEN;
-
 const char *srd_take_data(struct message_peer *peer, const struct srd_header *header)
 {
-    struct message_handle *handle = message_handle_find(peer, header->recv_id, taking);
+    struct message_handle *handle = message_handle_find(peer, header->recv_id, SRD_TAKING);
 
     if (!handle)
         return NULL; /* it has ended since it asked */
     return message_take_bytes(message_taker_of(handle), header->offset, header->payload,
                               header->len);
-}
-
-/* Is it in order with that peer, so that nothing is to be done before its packets are looked at? */
-static bool is_in_order(const struct srd_peer *peer, uint32_t connid)
-{
-    return peer && peer->connid == connid && peer->known && peer->greeted && !peer->dead &&
-           list_empty(&peer->base.broken);
-}
-
-bool srd_take_usual(struct srd_ep *ep, const struct message_packet *packet, fi_addr_t src)
-{
-    const uint8_t *raw = srd_packet_of(packet)->bytes + ep->base.prefix;
-    size_t len = packet->len - ep->base.prefix - SRD_DATA_HEAD;
-    struct message_handle *handle;
-    struct srd_peer *peer;
-    const char *wrong;
-
-    if (packet->len <= ep->base.prefix + SRD_DATA_HEAD || !srd_is_usual_data(raw) ||
-        get64(raw + SRD_DATA_LENGTH) != len)
-        return false;
-    peer = srd_peer_by_lower(ep, src);
-    if (!is_in_order(peer, get32(raw + SRD_DATA_CONNID)))
-        return false;
-    handle = message_handle_find(&peer->base, get32(raw + SRD_DATA_ID), taking);
-    if (!handle)
-        return false;
-    peer->base.heard = true;
-    peer->base.gone = false;
-    wrong = message_take_bytes(message_taker_of(handle), get64(raw + SRD_DATA_OFFSET),
-                               raw + SRD_DATA_HEAD, len);
-    if (wrong)
-        message_peer_break(&peer->base, FI_EPROTO, wrong);
-    return true;
 }
 
 /* The first bytes of a read; the rest is asked for from the access that it names. */

@@ -187,10 +187,38 @@ void srd_out_refusals(struct srd_peer *peer, bool told)
 
 /* ---- To the lower ---- */
 
+/* Packets from the first on, in one call. False: the lower does not take the first so. */
+static bool flush_several(struct message_peer *peer)
+{
+    struct list *item = peer->out.next;
+    struct ep_send sends[SRD_BURST];
+    size_t count = 0, taken;
+
+    do {
+        struct message_packet *base = list_item(item, struct message_packet, link);
+        struct srd_packet *packet = srd_packet_of(base);
+
+        sends[count++] = (struct ep_send){.buf = packet->bytes,
+                                          .desc = base->buffer.desc,
+                                          .context = base,
+                                          .len = base->len,
+                                          .slice = packet->slice,
+                                          .slice_desc = packet->slice_desc};
+        item = item->next;
+    } while (count < SRD_BURST && item != &peer->out);
+    taken = message_packets_send(peer, sends, count);
+    for (size_t i = count; i-- > taken;)
+        list_attach_before(&((struct message_packet *)sends[i].context)->link, peer->out.next);
+    return taken;
+}
+
 void srd_flush(struct message_peer *peer, bool more)
 {
     bool all = !srd_rests(srd_peer_of(peer));
 
+    while (all && message_sends_several(peer->ep) && !list_empty(&peer->out) &&
+           list_empty(&peer->broken) && flush_several(peer))
+        ;
     while (all && !list_empty(&peer->out) && list_empty(&peer->broken)) {
         struct message_packet *base = list_item(peer->out.next, struct message_packet, link);
         struct srd_packet *packet = srd_packet_of(base);

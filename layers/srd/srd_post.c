@@ -382,7 +382,7 @@ ssize_t srd_start(struct message_peer *base, const struct message_posting *posti
         rc = start_access(peer, posting);
     if (!rc && op->flags & FI_MORE)
         message_peer_attend(base);
-    else if (!rc)
+    else if (!rc && !list_empty(&base->out))
         srd_flush(base, false);
     return rc;
 }

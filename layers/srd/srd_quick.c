@@ -40,11 +40,19 @@ static uint8_t *put_head(uint8_t *raw, const struct srd_peer *peer, const struct
     return raw + SRD_CONNID_SIZE;
 }
 
+/* False: it was not taken, and is in no queue. */
+static bool send_now(struct message_packet *packet, void *bytes)
+{
+    const struct ep_send send = {
+        .buf = bytes, .desc = packet->buffer.desc, .context = packet, .len = packet->len};
+
+    return message_sends_several(packet->ep) && message_packets_send(packet->peer, &send, 1);
+}
+
 ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
     struct message_packet *packet = message_packet_get(&peer->base);
-    const struct message_slices none = {.count = 0};
     uint8_t *bytes, *payload;
 
     if (!packet)
@@ -56,10 +64,8 @@ ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *pos
     packet->len = (size_t)(payload - bytes) + post->len;
     srd_packet_of(packet)->slice.iov_len = 0;
     peer->next_msg++;
-    if (__builtin_expect(list_empty(&peer->base.out) && !(post->flags & FI_MORE), 1) &&
-        message_packet_send(packet, &peer->base.out, bytes, packet->len, &none, false))
-        return 0;
-    if (list_empty(&packet->link))
+    if (__builtin_expect(!list_empty(&peer->base.out) || post->flags & FI_MORE, 0) ||
+        !send_now(packet, bytes))
         list_attach(&packet->link, &peer->base.out);
     return 0;
 }

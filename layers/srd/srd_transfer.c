@@ -240,23 +240,31 @@ static void request_ended(struct srd_transfer *transfer, int err)
 
 /* Of a packet that fails, its peer ends, but an operation whose memory the lower had waits for
  * others with it. */
-void srd_sent(struct message_packet *packet, int err)
+__attribute__((noinline)) static void sent_otherwise(struct message_packet *packet, int err)
 {
-    struct message_move *move = packet->other ? NULL : packet->move;
+    struct message_move *move = packet->move;
 
-    if (__builtin_expect(err == FI_ENORX, 0) && !packet->other && srd_rest(packet))
+    if (packet->other) {
+        request_ended(object_of(packet, struct srd_transfer, base), err);
         return;
-    if (__builtin_expect(srd_ep_of(packet->ep)->rested, 0) && !err && !packet->other &&
-        packet->peer)
+    }
+    if (err == FI_ENORX && srd_rest(packet))
+        return;
+    if (!err && packet->peer)
         srd_rest_over(srd_peer_of(packet->peer));
-    if (__builtin_expect(err && move && move->direct && packet->peer, 0)) {
+    if (err && move && move->direct && packet->peer) {
         move->pending--;
         packet->move = NULL;
     }
-    if (__builtin_expect(packet->other, 0))
-        request_ended(object_of(packet, struct srd_transfer, base), err);
+    message_packet_sent(packet, err);
+}
+
+void srd_sent(struct message_packet *packet, int err)
+{
+    if (__builtin_expect(err || packet->other || srd_ep_of(packet->ep)->rested, 0))
+        sent_otherwise(packet, err);
     else
-        message_packet_sent(packet, err);
+        message_packet_sent(packet, 0);
 }
 
 void srd_transfers_lose(struct message_peer *peer, int err)
