@@ -70,7 +70,7 @@ static int set_option(fid_t fid, int level, int name, const void *value, size_t 
     assert_int_equal(name, OPT_STOP_READ);
     assert_ptr_equal(*(void *const *)value, context);
     stops++;
-    message_sink_ops.writeerr(&ep.base.sink, &error);
+    message_sink_ops.writeerr(&ep.base.sink.peer, &error);
     return 0;
 }
 
@@ -145,9 +145,9 @@ static void complete_read(int err)
     struct fi_cq_err_entry error = {.op_context = context, .err = err};
 
     if (err)
-        message_sink_ops.writeerr(&ep.base.sink, &error);
+        message_sink_ops.writeerr(&ep.base.sink.peer, &error);
     else
-        message_sink_ops.write(&ep.base.sink, context, FI_RMA | FI_READ, 0, NULL, 0, 0,
+        message_sink_ops.write(&ep.base.sink.peer, context, FI_RMA | FI_READ, 0, NULL, 0, 0,
                                FI_ADDR_NOTAVAIL);
 }
 
