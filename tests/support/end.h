@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -26,6 +27,23 @@ struct end {
     _Alignas(8) uint8_t name[64];
     size_t name_len;
 };
+
+/* The first info of a stack over reliable packets, for a thread at a time. */
+static inline struct fi_info *end_info(const char *spec, uint64_t caps, uint64_t order)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+
+    assert_non_null(hints);
+    hints->caps = caps;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->prov_name = strdup(spec);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
+    fi_freeinfo(hints);
+    return info;
+}
 
 /* Enabled, and it has its name. The info is the end's from now on. */
 static inline void end_open_waiting(struct end *end, struct fi_info *info, enum fi_cq_format format,

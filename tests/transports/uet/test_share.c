@@ -253,16 +253,21 @@ static void packets_find_their_endpoint(void **state)
             uet_nic_close(nics[i]);
 }
 
+static void open_two(struct uet_nic **a, struct uet_nic **b)
+{
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    assert_int_equal(open_at(-1, a), 0);
+    assert_int_equal(open_at(-1, b), 0);
+}
+
 static void an_endpoint_gets_more_ids(void **state)
 {
     struct uet_nic *a, *b;
     uint64_t before;
 
-    if (again_is_emulated())
-        skip();
-    choose_port();
-    assert_int_equal(open_at(-1, &a), 0);
-    assert_int_equal(open_at(-1, &b), 0);
+    open_two(&a, &b);
     before = uet_nic_ids(a);
     assert_true(uet_nic_more_ids(a));
     assert_int_equal(uet_nic_ids(a) & before, before);
@@ -298,11 +303,7 @@ static void a_late_reader_changes_nothing(void **state)
     struct uet_nic *a, *b;
     unsigned next;
 
-    if (again_is_emulated())
-        skip();
-    choose_port();
-    assert_int_equal(open_at(-1, &a), 0);
-    assert_int_equal(open_at(-1, &b), 0);
+    open_two(&a, &b);
     next = (block_of(b) + 1) % STEER_BLOCKS;
     send_some(b, uet_nic_addr(a), next, uet_nic_pid(a), 1);
     assert_true(uet_nic_more_ids(b));
@@ -503,11 +504,7 @@ static void a_child_takes_nothing_from_its_parent(void **state)
     int status;
     pid_t pid;
 
-    if (again_is_emulated())
-        skip();
-    choose_port();
-    assert_int_equal(open_at(-1, &a), 0);
-    assert_int_equal(open_at(-1, &b), 0);
+    open_two(&a, &b);
     pid = fork();
     assert_true(pid >= 0);
     if (!pid) {

@@ -37,19 +37,7 @@ static struct fid_mr *box_mr, *out_mr;
 
 void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order)
 {
-    struct fi_info *hints = fi_allocinfo();
-    struct fi_info *info;
-
-    assert_non_null(hints);
-    hints->caps = caps;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup(stack);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    end_open(end, info, FI_CQ_FORMAT_TAGGED);
+    end_open(end, end_info(stack, caps, order), FI_CQ_FORMAT_TAGGED);
 }
 
 struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access)

@@ -36,18 +36,9 @@ static char out[LARGE], in[LARGE];
 
 static void open_one(struct end *end, const char *spec)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
+    const uint64_t caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE;
 
-    assert_non_null(hints);
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup(spec);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    end_open(end, info, FI_CQ_FORMAT_TAGGED);
+    end_open(end, end_info(spec, caps, FI_ORDER_SAS), FI_CQ_FORMAT_TAGGED);
 }
 
 static int open_all(void **state)

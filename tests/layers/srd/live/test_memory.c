@@ -33,28 +33,13 @@ enum {
 static struct end a, first;
 static const char *packets = "loop(shape=srd)", *below = "loop(shape=srd)";
 
-static struct fi_info *info_of(const char *spec)
-{
-    struct fi_info *hints = fi_allocinfo(), *info;
-
-    assert_non_null(hints);
-    hints->caps = FI_MSG;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup(spec);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    return info;
-}
-
 static int open_with(const char *layer)
 {
     char stack[128];
 
     snprintf(stack, sizeof(stack), "%s;%s", layer, below);
-    end_open(&a, info_of(stack), FI_CQ_FORMAT_CONTEXT);
-    end_open(&first, info_of(packets), FI_CQ_FORMAT_MSG);
+    end_open(&a, end_info(stack, FI_MSG, 0), FI_CQ_FORMAT_CONTEXT);
+    end_open(&first, end_info(packets, FI_MSG, 0), FI_CQ_FORMAT_MSG);
     end_meet(&a, &first);
     return 0;
 }
