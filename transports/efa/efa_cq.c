@@ -14,7 +14,8 @@ struct done {
     enum ibv_wc_status status;
     uint32_t vendor_err;
     bool received; /* it is a receive's that succeeded, or has none: */
-    uint32_t byte_len, data, src_qp;
+    uint32_t byte_len, src_qp;
+    uint32_t data; /* 0 where it has none */
     uint16_t handle;
     bool is_write, has_data;
     bool has_gid; /* instead of a handle's number */
@@ -76,8 +77,7 @@ static void end_receive(struct efa_ep *ep, const struct efa_wr *wr, const struct
         flags |= FI_REMOTE_CQ_DATA;
     complete(&ep->base.binding, done->is_write ? BIND_REMOTE_WRITE : BIND_RECV,
              done->is_write || wr->state.wanted, wr->context, flags, done->byte_len,
-             done->is_write ? NULL : wr->buf, done->has_data ? done->data : 0, 0,
-             source_of(ep, done));
+             done->is_write ? NULL : wr->buf, done->data, 0, source_of(ep, done));
 }
 
 void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
@@ -182,8 +182,7 @@ static void read_receive(const struct efa_ep *ep, struct done *done)
     done->is_write = ibv_wc_read_opcode(cq) == IBV_WC_RECV_RDMA_WITH_IMM;
     done->byte_len = ibv_wc_read_byte_len(cq);
     done->has_data = flags & IBV_WC_WITH_IMM;
-    if (done->has_data)
-        done->data = ibv_wc_read_imm_data(cq);
+    done->data = done->has_data ? ibv_wc_read_imm_data(cq) : 0;
     done->src_qp = ibv_wc_read_src_qp(cq);
     done->handle = (uint16_t)ibv_wc_read_slid(cq);
     done->has_gid =
@@ -243,7 +242,7 @@ static int read_plain(struct efa_ep *ep, struct done *done)
             .vendor_err = wc[i].vendor_err,
             .received = wc[i].opcode & IBV_WC_RECV,
             .byte_len = wc[i].byte_len,
-            .data = wc[i].imm_data,
+            .data = wc[i].wc_flags & IBV_WC_WITH_IMM ? wc[i].imm_data : 0,
             .src_qp = wc[i].src_qp,
             .handle = wc[i].slid,
             .is_write = wc[i].opcode == IBV_WC_RECV_RDMA_WITH_IMM,
