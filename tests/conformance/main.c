@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Each case runs in a process of its own, so that one that hangs or crashes is one failure. */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -53,27 +54,25 @@ struct options {
     bool longer, processes, any;
     bool times; /* of each case, and of all of them */
     int passed, failed, lacking, skipped;
-    FILE *file; /* of the results, which gets its name when they are whole */
+    char failures[4096]; /* a line for each that failed, as many as fit */
+    FILE *file;          /* of the results, which gets its name when they are whole */
     char path[1024];
 };
 
 void conf_fail(const char *file, int line, const char *fmt, ...)
 {
-    char text[200];
+    char text[REASON_MAX - 56];
     va_list args;
 
-    if (ledger_on) {
-        va_start(args, fmt);
-        vsnprintf(text, sizeof text, fmt, args);
-        va_end(args);
-        faults_ended(text);
-    }
-    fflush(stdout);
-    fprintf(stderr, "%s:%d: ", file, line);
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    fputc('\n', stderr);
+    if (ledger_on)
+        faults_ended(text);
+    fflush(stdout);
+    fprintf(stderr, "%s:%d: %s\n", file, line, text);
+    if (reason_fd > 0)
+        dprintf(reason_fd, "%.40s:%d: %s ", file, line, text);
     _exit(1);
 }
 
@@ -115,7 +114,8 @@ _Noreturn void conf_skip(const char *fmt, ...)
     _exit(EXIT_SKIPPED);
 }
 
-/* The exit status of the case, and the reason when that is EXIT_LACKS or EXIT_SKIPPED. */
+/* The exit status of the case, and the reason when that is not 0; a process that the case has left
+ * may hold the pipe. */
 static int run_process(const struct conf_case *one, const struct options *options, char *reason)
 {
     int pipes[2], status = -1;
@@ -137,10 +137,8 @@ static int run_process(const struct conf_case *one, const struct options *option
     close(pipes[1]);
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         status = -1;
-    len = status != -1 && WIFEXITED(status) &&
-                  (WEXITSTATUS(status) == EXIT_LACKS || WEXITSTATUS(status) == EXIT_SKIPPED)
-              ? read(pipes[0], reason, REASON_MAX - 1)
-              : 0;
+    fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+    len = status ? read(pipes[0], reason, REASON_MAX - 1) : 0;
     reason[len > 0 ? len : 0] = 0;
     close(pipes[0]);
     return status;
@@ -154,11 +152,41 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* The verdict, which is counted. */
+static const char *count(struct options *options, int status)
+{
+    int code = status != -1 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+
+    if (!code) {
+        options->passed++;
+        return "ok";
+    }
+    if (code == EXIT_SKIPPED) {
+        options->skipped++;
+        return "skipped";
+    }
+    if (code == EXIT_LACKS) {
+        options->lacking++;
+        return "not offered";
+    }
+    options->failed++;
+    return "FAILED";
+}
+
+/* Shown again behind all cases, where a reader of a long run looks first. */
+static void note_failure(struct options *options, const char *name, const char *why)
+{
+    size_t used = strlen(options->failures);
+
+    snprintf(options->failures + used, sizeof options->failures - used, "FAILED: %s%s%s\n", name,
+             *why ? ": " : "", why);
+}
+
 static void run(const struct conf_case *one, struct options *options)
 {
     char reason[REASON_MAX], name[128];
-    const char *verdict = "FAILED";
     double began = now_s();
+    const char *verdict;
     int status;
 
     if (options->fail) {
@@ -168,24 +196,14 @@ static void run(const struct conf_case *one, struct options *options)
     snprintf(name, sizeof name, "%s%s", options->prefix, one->name);
     printf("%-52s", name);
     status = run_process(one, options, reason);
-    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        verdict = "ok";
-        options->passed++;
-    } else if (reason[0] && WEXITSTATUS(status) == EXIT_SKIPPED) {
-        verdict = "skipped";
-        options->skipped++;
-    } else if (reason[0]) {
-        verdict = "not offered";
-        options->lacking++;
-    } else {
-        options->failed++;
-    }
+    verdict = count(options, status);
+    if (status != -1 && WIFSIGNALED(status))
+        snprintf(reason, sizeof reason, "%s", strsignal(WTERMSIG(status)));
     if (options->times)
         printf("%7.2f s", now_s() - began);
-    printf("  %s%s%s", verdict, reason[0] ? ": " : "", reason);
-    if (status != -1 && WIFSIGNALED(status))
-        printf(": %s", strsignal(WTERMSIG(status)));
-    printf("\n");
+    printf("  %s%s%s\n", verdict, reason[0] ? ": " : "", reason);
+    if (*verdict == 'F')
+        note_failure(options, name, reason);
     if (options->file)
         fprintf(options->file, "%s\t%s\t%s\n", name, verdict, reason);
 }
@@ -399,6 +417,7 @@ int main(int argc, char **argv)
         run_types(&options);
     if (options.file)
         close_results(&options);
+    fputs(options.failures, stdout);
     printf("%s: %d passed, %d failed, %d not offered", conf_spec, options.passed, options.failed,
            options.lacking);
     printf(options.skipped ? ", %d skipped" : "", options.skipped);
