@@ -9,6 +9,8 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +235,28 @@ static void drained(void)
     close_pair();
 }
 
+static void *ask_for_an_event(void *channel)
+{
+    struct rdma_cm_event *event;
+
+    rdma_get_cm_event(channel, &event);
+    return channel;
+}
+
+/* Who asks a channel that is destroyed waits for ever. */
+static void abandoned(void)
+{
+    const struct timespec silence = {.tv_nsec = SILENCE_MS * 1000000L};
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    pthread_t thread;
+
+    check(channel != NULL, "abandoned: channel");
+    rdma_destroy_event_channel(channel);
+    check(!pthread_create(&thread, NULL, ask_for_an_event, channel), "abandoned: thread");
+    nanosleep(&silence, NULL);
+    check(pthread_tryjoin_np(thread, NULL) == EBUSY, "abandoned: an answer");
+}
+
 int main(int argc, char **argv)
 {
     open_device(argc > 2 ? argv[2] : NULL, argc > 1 ? atoi(argv[1]) : 1);
@@ -247,6 +271,7 @@ int main(int argc, char **argv)
     overrun();
     second_interface();
     drained();
+    abandoned();
     close_device();
     puts("all as it must be");
     return 0;

@@ -32,6 +32,7 @@ struct cm_channel {
     struct rdma_event_channel channel;
     struct event_queue queue;
     struct object object;
+    struct list gone; /* of those destroyed */
 };
 
 struct cm_id {

@@ -50,15 +50,18 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     return &channel->channel;
 }
 
+/* rping leaves a thread that asks for the next event, before or after the channel is destroyed: the
+ * memory stays, and that thread waits for ever, as it would in the kernel. */
 void rdma_destroy_event_channel(struct rdma_event_channel *public)
 {
+    static struct list gone = {&gone, &gone};
     struct cm_channel *channel = channel_of(public);
 
     loop_lock();
     object_remove(&channel->object);
-    loop_unlock();
     event_queue_close(&channel->queue);
-    free(channel);
+    list_attach(&channel->gone, &gone);
+    loop_unlock();
 }
 
 static void fill_connection(struct rdma_conn_param *param, const struct cm_message *message,

@@ -72,9 +72,12 @@ struct list *event_take(struct event_queue *queue)
         if (link)
             return link;
         loop_add_sleeper(1);
+        int fd = queue->fd;
         loop_unlock();
-        int flags = fcntl(queue->fd, F_GETFL);
-        struct pollfd poller = {.fd = queue->fd, .events = POLLIN};
+        while (fd < 0)
+            pause();
+        int flags = fcntl(fd, F_GETFL);
+        struct pollfd poller = {.fd = fd, .events = POLLIN};
         int rc = flags & O_NONBLOCK ? 0 : poll(&poller, 1, -1);
         int error = rc < 0 ? errno : EAGAIN;
         loop_lock();
