@@ -5,7 +5,8 @@
 #                                table, or a last line "N passed, N failed". Exit code 77: it could not be
 #                                run, for the reason in its last line; that counts as one skipped
 #   finish                       prints the totals; returns non-zero after a failure. With keep_going it
-#                                first says again what failed, each with the end of its output
+#                                first says again what failed, each with the end of its output, and
+#                                then the causes alone, in a few lines each
 # keep_going=1 goes on after a failure, which step then returns; otherwise the first one ends the run.
 passed=0
 failed=0
@@ -14,6 +15,7 @@ keep_going=${keep_going:-0}
 logs=${logs:-$(mktemp -d)}
 run_started=$SECONDS
 failures=$(mktemp)
+causes=$(mktemp)
 
 # count_of LABEL FILE: the number behind "LABEL:" in meson test's closing table
 count_of() {
@@ -45,8 +47,24 @@ end_of() {
         END { flush_test(); exit !found }' "$1" || tail -n 20 "$1"
 }
 
+# causes_of LOG: of each test of meson that failed the lines that tell why, a dozen at most: the cases
+# that the conformance suite repeats, the places of a sanitizer's report, the seed.
+causes_of() {
+    awk -v most=12 '
+        /^Summary of Failures:/ { exit }
+        /^ *[0-9]+\/[0-9]+ / {
+            inside = $0 ~ / (FAIL|TIMEOUT|ERROR|UNEXPECTEDPASS|INTERRUPT) +[0-9.]+s/
+            count = 0
+            if (inside) print substr($0, 1, 150)
+            next
+        }
+        inside && /^FAILED: |Sanitizer: |^ *#[0-9]+ .* in |runtime error: |^run: status|^\[  FAILED  \]/ &&
+            ++count <= most { print "    " substr($0, 1, 150) }' "$1"
+}
+
 step_failed() { # NAME SECONDS LOG
     report FAILED "$1" "$2"
+    causes_of "$3" >>"$causes"
     { echo "FAILED  $1"; end_of "$3" | sed 's/^/    /'; } >>"$failures"
     echo "---- the end of $3"
     end_of "$3"
@@ -114,8 +132,12 @@ finish() {
     if [ "$keep_going" = 1 ] && [ -s "$failures" ]; then
         cat "$failures"
         echo
+        if [ -s "$causes" ]; then
+            cat "$causes"
+            echo
+        fi
     fi
-    rm -f "$failures"
+    rm -f "$failures" "$causes"
     [ "$skipped" = 0 ] || echo "$skipped skipped"
     echo "took $((spent / 60)) min $((spent % 60)) s"
     echo "$passed passed, $failed failed"
