@@ -23,8 +23,8 @@ void event_push(struct event_queue *queue, struct list *link);
 /* Takes an event that is in the queue out of it again. The lock is held. */
 void event_cancel(struct event_queue *queue, struct list *link);
 
-/* Waits, unless the descriptor is O_NONBLOCK; for ever, if the queue is closed. The lock is not held before; it is after, unless the
- * result is NULL (with errno). */
+/* Waits, unless the descriptor is O_NONBLOCK; for ever, if the queue is closed. The lock is not
+ * held before; it is after, unless the result is NULL (with errno). */
 struct list *event_take(struct event_queue *queue);
 
 #endif
