@@ -117,7 +117,8 @@ void srd_answered(struct qp *qp, const struct wire_packet *packet, const void *p
 void srd_answer_data(const struct wire_packet *packet, struct iovec *piece);
 /* The process is gone: what it has not answered fails. */
 void srd_peer_gone(struct qp *qp, unsigned node);
-/* Forgets packets that have come and wait to be overtaken. */
+/* Packets that have come and wait to be overtaken have no queue pair any more: their senders are
+ * told. */
 void srd_drop_held(struct qp *qp);
 
 /* Reads and writes (srd_rdma.c). The lock is held. */

@@ -390,6 +390,30 @@ static void access_bulk(enum ibv_wr_opcode opcode, uint32_t rkey, uint32_t lengt
     check(!ibv_wr_complete(a.ex), "an access is refused");
 }
 
+/* What has come to a queue pair, and waits to be overtaken, does not keep its sender waiting when
+ * the queue pair is destroyed. */
+static void packets_of_none_end(void)
+{
+    enum {
+        TRIES = 20,
+        EACH = 8
+    };
+    struct done done;
+
+    for (unsigned i = 0; i < TRIES; i++) {
+        open_pair(DEPTH, 7);
+        for (unsigned j = 0; j < EACH; j++)
+            receive(&b, j);
+        for (unsigned j = 0; j < EACH; j++)
+            check(!send_number(j, SLOT, b.qp->qp_num, QKEY), "send");
+        poll_one(&b, &done); /* they arrive */
+        close_end(&b);
+        for (unsigned j = 0; j < EACH; j++)
+            check(next(&a, &done, WAIT_MS), "a send that waits for a queue pair that is gone");
+        close_end(&a);
+    }
+}
+
 static void memory_is_accessed(void)
 {
     struct done done;
@@ -431,6 +455,7 @@ int main(int argc, char **argv)
     everything_arrives(misordered);
     receivers_are_waited_for();
     wrong_targets_are_told();
+    packets_of_none_end();
     senders_have_numbers();
     hosts_and_handles();
     attributes();

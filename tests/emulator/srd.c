@@ -407,10 +407,12 @@ void srd_drop_held(struct qp *qp)
     loop_unset_timer(&qp->held_timer);
     while (qp->held_count) {
         struct list *link = qp->held.next;
+        struct held *held = list_item(link, struct held, link);
 
         list_detach(link);
-        free(list_item(link, struct held, link));
         qp->held_count--;
+        srd_answer(&held->packet, EFA_BAD_QPN);
+        free(held);
     }
 }
 
