@@ -174,12 +174,115 @@ static void acknowledgements_of_strangers_are_ignored(void **state)
     }
 }
 
+/* Node 0 has sent its first packets, and heard nothing yet. */
+static void open_only(void)
+{
+    struct pds_settings settings = patient();
+
+    begin(&settings);
+    send_message(0, 1, 0, PACKETS);
+    pds_run(nodes[0].pds, sw.now);
+    initiator = list_item(nodes[0].pds->used.next, struct pdc, used);
+    assert_int_equal(initiator->state, PDC_SYN);
+}
+
+/* From node 1's address, to the PDC that is being opened. */
+static void hear(const struct pds_header *header, size_t body)
+{
+    uint8_t bytes[PDS_HEADER_MAX + SES_HEADER_MAX + BODY] = {0};
+    size_t size = pds_header_put(header, false, bytes);
+    union addr address = switch_addr(1);
+
+    pds_receive(nodes[0].pds, sw.now, &address, bytes, size + body, false);
+}
+
+static void check_still_opening(uint64_t strangers)
+{
+    assert_int_equal(initiator->state, PDC_SYN);
+    assert_int_equal(initiator->peer_id, 0);
+    assert_int_equal(pds_counters(nodes[0].pds)->strangers, strangers);
+    assert_int_equal(nodes[0].from[1].count, 0);
+}
+
+/* What a peer at the same address still sends to a former owner of the id (several processes share
+ * the address) is not taken for the answer of the one that is being opened. */
+static void late_packets_for_a_former_owner_do_not_open(void **state)
+{
+    static const uint8_t types[] = {PDS_RUD, PDS_ROD, PDS_ACK, PDS_ACK_CC, PDS_NACK};
+    static const uint32_t distances[] = {UINT32_MAX - 1, 1024, 65536, 1u << 31};
+
+    for (size_t d = 0; d < sizeof(distances) / sizeof(distances[0]); d++) {
+        struct pds_header header = {.spdcid = 0x7777, .nack_code = NACK_NO_PDC};
+        uint64_t strangers = 0;
+
+        open_only();
+        header.psn = initiator->tx_start + distances[d];
+        header.dpdcid = initiator->id;
+        for (size_t i = 0; i < sizeof(types); i++) {
+            header.type = types[i];
+            header.next = pds_is_request(types[i]) ? NEXT_RESPONSE_DATA : NEXT_NONE;
+            hear(&header, pds_is_request(types[i]) ? BODY : 0);
+            check_still_opening(++strangers);
+        }
+        header.type = PDS_CONTROL;
+        for (header.next = 0; header.next < CONTROL_KINDS; header.next++) {
+            hear(&header, 0);
+            check_still_opening(++strangers);
+        }
+        run(sw.now + SECOND);
+        check_inbox(1, 0, PACKETS);
+        assert_int_equal(nodes[0].responses, PACKETS);
+        assert_int_equal(nodes[0].failed + nodes[1].failed, 0);
+        end();
+    }
+}
+
+/* Data may overtake the acknowledgement of what asked for it. */
+static void data_from_its_target_opens(void **state)
+{
+    struct pds_header header = {.type = PDS_RUD, .next = NEXT_RESPONSE_DATA, .spdcid = 0x7777};
+
+    for (uint32_t number = 0; number < 1024; number += 1023) {
+        open_only();
+        header.dpdcid = initiator->id;
+        header.psn = initiator->tx_start + number;
+        nodes[0].nacks = 1;
+        hear(&header, BODY);
+        assert_int_equal(initiator->state, PDC_ESTABLISHED);
+        assert_int_equal(initiator->peer_id, 0x7777);
+        end();
+    }
+}
+
+/* A peer that is silent is given up whatever strangers send. */
+static void strangers_are_no_sign_of_life(void **state)
+{
+    static const uint8_t types[] = {PDS_ACK, PDS_NACK};
+
+    for (size_t i = 0; i < sizeof(types); i++) {
+        struct pds_header header = {.type = types[i], .nack_code = NACK_NOT_RECEIVED};
+        uint64_t heard;
+
+        meet(false);
+        heard = initiator->heard;
+        header.spdcid = (uint16_t)(target->id + 1);
+        header.dpdcid = initiator->id;
+        header.psn = initiator->tx_start + PACKETS - 1;
+        give(0, 1, &header, 0, SILENCE);
+        assert_int_equal(initiator->heard, heard);
+        part();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_of_strangers_are_refused),
         cmocka_unit_test(control_packets_of_strangers_are_refused),
         cmocka_unit_test(acknowledgements_of_strangers_are_ignored),
+        cmocka_unit_test(late_packets_for_a_former_owner_do_not_open),
+        cmocka_unit_test(data_from_its_target_opens),
+        cmocka_unit_test(strangers_are_no_sign_of_life),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,6 +311,13 @@ void pdc_fail(struct pdc *pdc);
 /* It ends as agreed. */
 void pdc_end(struct pdc *pdc);
 
+/* A packet has come that only the peer can have sent: it is there. */
+static inline void pdc_note_heard(struct pdc *pdc)
+{
+    pdc->heard = pdc->pds->now;
+    pdc->tx->unreachable = 0;
+}
+
 static inline uint32_t pdc_tx_psn(const struct pdc *pdc, uint64_t number)
 {
     return pdc->tx_start + (uint32_t)number;

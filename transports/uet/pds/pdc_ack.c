@@ -180,6 +180,7 @@ void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_
         pdc->pds->counters.strangers++;
         return;
     }
+    pdc_note_heard(pdc);
     establish(pdc, header->spdcid);
     if (cack > tx->acked)
         tx->acked = cack;
@@ -315,6 +316,7 @@ void pdc_take_nack(struct pdc *pdc, const struct pds_header *header)
         pdc->pds->counters.strangers++;
         return;
     }
+    pdc_note_heard(pdc);
     pdc->tx->heard = pdc->pds->now;
     if (header->spdcid && pds_reaction(header->nack_code) < REACTION_REOPEN &&
         header->nack_code != NACK_NEW_START)

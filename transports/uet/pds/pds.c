@@ -484,6 +484,14 @@ static struct pdc *find_or_open(struct pds *pds, const union addr *from,
     return open_theirs(pds, from, header);
 }
 
+/* Before the first acknowledgement the peer's id is not known. It counts from our Start_PSN, which
+ * none but the receiver of our packets knows: what is meant for a former owner of our id, by a peer
+ * at the same address, or is a guess, has another number. */
+static bool counts_from_start(const struct pdc *pdc, const struct pds_header *header)
+{
+    return header->psn + 1 - pdc->rx_start <= pdc->pds->settings.mpr;
+}
+
 static struct pdc *find_open(struct pds *pds, const union addr *from,
                              const struct pds_header *header)
 {
@@ -497,7 +505,7 @@ static struct pdc *find_open(struct pds *pds, const union addr *from,
         pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }
-    if (pdc->state == PDC_SYN) {
+    if (pdc->state == PDC_SYN && counts_from_start(pdc, header)) {
         /* Data has overtaken the acknowledgement of what asked for it. */
         pdc->peer_id = header->spdcid;
         pdc->state = PDC_ESTABLISHED;
@@ -516,12 +524,6 @@ static bool mode_agrees(const struct pdc *pdc, const struct pds_header *header)
     return header->type == PDS_CONTROL || ordered == (pdc->key.mode == PDS_MODE_ROD);
 }
 
-static void note_heard(struct pdc *pdc)
-{
-    pdc->heard = pdc->pds->now;
-    pdc->tx->unreachable = 0;
-}
-
 static void take_numbered(struct pds *pds, const union addr *from, const struct pds_header *header,
                           const uint8_t *body, size_t len, bool marked)
 {
@@ -534,7 +536,7 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
     }
     if (!pdc_wake(pdc))
         return; /* as if it were lost */
-    note_heard(pdc);
+    pdc_note_heard(pdc);
     pdc_touch(pdc);
     if (!mode_agrees(pdc, header)) {
         pdc_send_nack(pdc, NACK_MODE_MISMATCH, header->psn, 0, header->flags & PDS_RETX);
@@ -558,10 +560,7 @@ static struct pdc *find_sender(struct pds *pds, const union addr *from,
         pds->counters.strangers++;
         return NULL;
     }
-    if (!pdc_wake(pdc))
-        return NULL;
-    note_heard(pdc);
-    return pdc;
+    return pdc_wake(pdc) ? pdc : NULL;
 }
 
 static void take_datagram(struct pds *pds, const union addr *from, const struct pds_header *header,
