@@ -168,7 +168,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
         own->payload = uet_payload_at(own->fabric->plain.params, &own->src.host);
     }
     if (!own->payload)
-        own->payload = uet_nic_payload(INT32_MAX);
+        own->payload = uet_path_longest(INT32_MAX);
     *ret_domain = &domain->fid;
     return 0;
 }
@@ -177,7 +177,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
 uint32_t uet_payload(const struct params *params, int mtu)
 {
-    uint32_t most = uet_nic_payload(mtu);
+    uint32_t most = uet_path_longest(mtu);
     const char *text = params_string(params, "payload");
     uint32_t asked = strcmp(text, "auto") ? (uint32_t)strtoul(text, NULL, 10) : most;
 

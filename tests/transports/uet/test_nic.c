@@ -473,11 +473,11 @@ static void what_comes_alone_is_one_packet(void **state)
 
 static void the_payload_is_what_the_mtu_leaves(void **state)
 {
-    assert_int_equal(uet_nic_payload(65536), 8192);
-    assert_int_equal(uet_nic_payload(9000), 8192);
-    assert_int_equal(uet_nic_payload(8351), 4096);
-    assert_int_equal(uet_nic_payload(1500), 1024);
-    assert_int_equal(uet_nic_payload(1183), 0);
+    assert_int_equal(uet_path_longest(65536), 8192);
+    assert_int_equal(uet_path_longest(9000), 8192);
+    assert_int_equal(uet_path_longest(8351), 4096);
+    assert_int_equal(uet_path_longest(1500), 1024);
+    assert_int_equal(uet_path_longest(1183), 0);
 }
 
 static void the_payload_of_a_pair_is_what_its_route_leaves(void **state)

@@ -20,6 +20,7 @@
 #include "core/net/datagram.h"
 #include "core/net/icmp.h"
 #include "transports/uet/nic/entropy.h"
+#include "transports/uet/nic/path.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"
 #include "transports/uet/nic/way.h"
@@ -27,11 +28,8 @@
 #include "transports/uet/wire/whole.h"
 
 enum {
-    HEADERS = 160, /* of a packet: IPv6, UDP, security, PDS, SES, extension, tag */
     ECN_CAPABLE = 2,
     ECN_MARKED = 3,
-    PAYLOAD_MAX = 8192,
-    PAYLOAD_MIN = 1024,
     COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
@@ -90,14 +88,6 @@ struct uet_nic {
     struct slot slots[BURST_MAX];
     struct leaving leaving[DATAGRAM_BATCH_MAX];
 };
-
-uint32_t uet_nic_payload(int mtu)
-{
-    for (uint32_t payload = PAYLOAD_MAX; payload >= PAYLOAD_MIN; payload /= 2)
-        if (mtu >= (int)(payload + HEADERS))
-            return payload;
-    return 0;
-}
 
 /* ---- Opening ---- */
 
@@ -263,7 +253,7 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
         return -FI_ENOMEM;
     nic->fd = -1;
     nic->addr = *addr;
-    nic->packet = settings->packet + HEADERS;
+    nic->packet = settings->packet + UET_PATH_HEADERS;
     nic->gso = settings->gso;
     nic->gro = settings->gro;
     nic->short_rudi = settings->short_rudi;

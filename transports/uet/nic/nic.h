@@ -88,8 +88,4 @@ uint64_t uet_nic_damaged(const struct uet_nic *nic);
 /* Packets of other endpoints at the port, which were dropped. */
 uint64_t uet_nic_misled(const struct uet_nic *nic);
 
-/* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
- * with this MTU. 0: none does. */
-uint32_t uet_nic_payload(int mtu);
-
 #endif

@@ -5,7 +5,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "transports/uet/nic/nic.h"
+enum {
+    PAYLOAD_MAX = 8192,
+    PAYLOAD_MIN = 1024,
+};
+
+uint32_t uet_path_longest(int mtu)
+{
+    for (uint32_t payload = PAYLOAD_MAX; payload >= PAYLOAD_MIN; payload /= 2)
+        if (mtu >= (int)(payload + UET_PATH_HEADERS))
+            return payload;
+    return 0;
+}
 
 /* A socket that is connected knows the MTU of its route. */
 static int route_mtu(const union addr *from, const union addr *to)
@@ -36,7 +47,7 @@ uint32_t uet_path_payload(struct uet_paths *paths, const union addr *from, const
     at = addr_hash(&host.sa) % UET_PATHS;
     if (paths->slots[at].host.sa.sa_family && addr_equal(&paths->slots[at].host.sa, &host.sa))
         return paths->slots[at].payload;
-    payload = uet_nic_payload(route_mtu(from, to));
+    payload = uet_path_longest(route_mtu(from, to));
     if (!payload)
         payload = otherwise;
     paths->slots[at].host = host;

@@ -12,7 +12,8 @@
 #include "core/net/addr.h"
 
 enum {
-    UET_PATHS = 32 /* hosts that are remembered */
+    UET_PATHS = 32,         /* hosts that are remembered */
+    UET_PATH_HEADERS = 160, /* bytes: IPv6, UDP, security, PDS, SES, extension, tag */
 };
 
 struct uet_paths {
@@ -22,7 +23,11 @@ struct uet_paths {
     } slots[UET_PATHS];
 };
 
-/* As uet_nic_payload, of the route from one host to another; `most` at most. The kernel is asked
+/* The longest payload that is legal (1024, 2048, 4096, 8192 bytes) and fits packets of an interface
+ * with this MTU. 0: none does. */
+uint32_t uet_path_longest(int mtu);
+
+/* As uet_path_longest, of the route from one host to another; `most` at most. The kernel is asked
  * once for each of the hosts that are remembered; where it has no route, it is `otherwise`. */
 uint32_t uet_path_payload(struct uet_paths *paths, const union addr *from, const union addr *to,
                           uint32_t most, uint32_t otherwise);
