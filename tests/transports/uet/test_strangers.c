@@ -237,6 +237,34 @@ static void late_packets_for_a_former_owner_do_not_open(void **state)
     }
 }
 
+/* Of several owners of a block, one after the other, each begins with other ids. */
+static void ids_of_a_former_owner_come_late(void **state)
+{
+    enum {
+        OWNERS = 32,
+        BLOCK = 5
+    };
+    struct pds_settings settings = patient();
+    bool given[PDS_ID_BLOCK] = {false};
+    unsigned distinct = 0;
+
+    settings.ids = UINT64_C(1) << BLOCK;
+    for (int i = 0; i < OWNERS; i++) {
+        unsigned id;
+
+        begin(&settings);
+        send_message(0, 1, 0, 1);
+        id = list_item(nodes[0].pds->used.next, struct pdc, used)->id;
+        assert_int_equal(id / PDS_ID_BLOCK, BLOCK);
+        distinct += !given[id % PDS_ID_BLOCK];
+        given[id % PDS_ID_BLOCK] = true;
+        run(sw.now + SECOND);
+        check_inbox(1, 0, 1);
+        end();
+    }
+    assert_true(distinct > OWNERS / 2);
+}
+
 /* Data may overtake the acknowledgement of what asked for it. */
 static void data_from_its_target_opens(void **state)
 {
@@ -281,6 +309,7 @@ int main(void)
         cmocka_unit_test(control_packets_of_strangers_are_refused),
         cmocka_unit_test(acknowledgements_of_strangers_are_ignored),
         cmocka_unit_test(late_packets_for_a_former_owner_do_not_open),
+        cmocka_unit_test(ids_of_a_former_owner_come_late),
         cmocka_unit_test(data_from_its_target_opens),
         cmocka_unit_test(strangers_are_no_sign_of_life),
     };

@@ -60,6 +60,17 @@ static void start_lists(struct pds *pds)
     pool_init(&pds->pdcs, sizeof(struct pdc), 0);
 }
 
+/* Somewhere in a block: a former owner of it may have peers that still send to its ids, and if each
+ * began with the first ones, these would be those of the next owner. */
+static void begin_ids(struct pds *pds)
+{
+    unsigned id = (unsigned)pds_random(pds) % PDS_IDS;
+
+    for (int i = 0; i < PDS_IDS / PDS_ID_BLOCK && !(pds->settings.ids >> id / PDS_ID_BLOCK & 1); i++)
+        id = (id + PDS_ID_BLOCK) % PDS_IDS;
+    pds->last_id = (uint16_t)id;
+}
+
 struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops *ops, void *arg,
                        uint64_t seed)
 {
@@ -81,8 +92,8 @@ struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops
     }
     start_lists(pds);
     pds->secret = pds_random(pds);
-    pds->last_id = (uint16_t)pds_random(pds);
     pds_set_ids(pds, settings->ids);
+    begin_ids(pds);
     return pds;
 }
 
