@@ -157,13 +157,15 @@ static void poll_ep(struct progress_source *source)
 static int trywait(struct progress_source *source)
 {
     struct uet_ep *ep = of_source(source);
-    uint64_t now = clock_ns(), due;
+    uint64_t now = clock_ns(), due, look;
     bool reports = !list_empty(&ep->gathered);
 
     if (progress_forked(ep->base.binding.progress))
         return 0;
     uet_ep_run(ep);
     due = ses_deadline(ep->ses);
+    look = uet_nic_due(ep->nic);
+    due = due < look ? due : look;
     if (reports || due <= now || !flush(ep) || uet_nic_is_refused(ep->nic))
         return -FI_EAGAIN;
     ep->sleeps_until = due;

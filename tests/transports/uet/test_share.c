@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -282,6 +283,22 @@ static void an_endpoint_gets_more_ids(void **state)
     uet_nic_close(b);
 }
 
+/* One that sleeps looks whether its packets go astray, where there are others. */
+static void only_company_wakes_a_sleeper(void **state)
+{
+    struct uet_nic *a, *b;
+    uint64_t now;
+
+    open_two(&a, &b);
+    receive(a);
+    now = clock_ns();
+    assert_true(uet_nic_due(a) < now + UINT64_C(2000000000));
+    uet_nic_close(b);
+    while (uet_nic_due(a) != UINT64_MAX)
+        receive(a); /* until it knows that it is alone */
+    uet_nic_close(a);
+}
+
 /* ---- Readers that come late ---- */
 
 /* Long after the page has changed. */
@@ -458,12 +475,25 @@ static void an_endpoint_finds_itself_beside_one_that_does_not_look(void **state)
     uet_nic_close(idle);
 }
 
+/* A child, which has all that this process has open, until it is killed. */
+static pid_t start_idler(void)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return pid;
+}
+
 /* Its owner has closed it, but a child has it still, and the kernel counts it. */
 static void a_socket_that_a_child_keeps_is_in_the_way_of_nothing(void **state)
 {
     struct uet_nic *a, *kept, *b, *fresh;
     unsigned probes = 0, got;
-    int status;
     pid_t pid;
 
     if (again_is_emulated())
@@ -472,11 +502,7 @@ static void a_socket_that_a_child_keeps_is_in_the_way_of_nothing(void **state)
     assert_int_equal(open_at(-1, &a), 0);
     assert_int_equal(open_at(-1, &kept), 0);
     assert_int_equal(open_at(-1, &b), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (!pid)
-        for (;;)
-            pause();
+    pid = start_idler();
     uet_nic_close(kept);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(open_at(-1, &fresh), 0);
@@ -489,13 +515,52 @@ static void a_socket_that_a_child_keeps_is_in_the_way_of_nothing(void **state)
             got = receive(b) / 4 + receive(fresh) / 4;
         } while (got < 2);
         uet_nic_close(fresh);
-        if (!round) {
-            kill(pid, SIGKILL);
-            assert_int_equal(waitpid(pid, &status, 0), pid);
-        }
+        if (!round)
+            kill_rank(pid);
     }
     uet_nic_close(a);
     uet_nic_close(b);
+}
+
+/* The same, of an endpoint that is alone then, or that comes later: what peers send from many ports
+ * comes to it, and none of it to the socket that is not read. */
+static void one_that_is_alone_beside_a_kept_socket_gets_all(void **state)
+{
+    struct uet_nic *kept, *b, *senders[RANKS];
+    int shared;
+    pid_t pid;
+
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    shared = port;
+    port = 0;
+    for (unsigned i = 0; i < RANKS; i++)
+        assert_int_equal(open_at(-1, &senders[i]), 0);
+    port = shared;
+    for (int later = 0; later < 2; later++) {
+        unsigned probes = 0, got;
+
+        assert_int_equal(open_at(-1, &kept), 0);
+        if (!later)
+            assert_int_equal(open_at(-1, &b), 0);
+        pid = start_idler();
+        uet_nic_close(kept);
+        if (later)
+            assert_int_equal(open_at(-1, &b), 0);
+        do {
+            assert_true(++probes < PROBES);
+            usleep(25000);
+            receive(b);
+            for (unsigned i = 0; i < RANKS; i++)
+                send_some(senders[i], uet_nic_addr(b), block_of(b), uet_nic_pid(b), 2);
+            got = receive(b);
+        } while (got < 4 * RANKS);
+        kill_rank(pid);
+        uet_nic_close(b);
+    }
+    for (unsigned i = 0; i < RANKS; i++)
+        uet_nic_close(senders[i]);
 }
 
 static void a_child_takes_nothing_from_its_parent(void **state)
@@ -526,11 +591,13 @@ int main(void)
         cmocka_unit_test(each_packet_names_its_endpoint),
         cmocka_unit_test(packets_find_their_endpoint),
         cmocka_unit_test(an_endpoint_gets_more_ids),
+        cmocka_unit_test(only_company_wakes_a_sleeper),
         cmocka_unit_test(a_late_reader_changes_nothing),
         cmocka_unit_test(a_port_that_is_taken_and_an_address_that_is_not_there),
         cmocka_unit_test(what_a_killed_process_had_is_given_back),
         cmocka_unit_test(an_endpoint_finds_itself_beside_one_that_does_not_look),
         cmocka_unit_test(a_socket_that_a_child_keeps_is_in_the_way_of_nothing),
+        cmocka_unit_test(one_that_is_alone_beside_a_kept_socket_gets_all),
         cmocka_unit_test(a_child_takes_nothing_from_its_parent),
     };
 

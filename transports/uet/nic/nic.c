@@ -686,6 +686,11 @@ static void look_around(struct uet_nic *nic, uint64_t now)
     nic->came = false;
 }
 
+uint64_t uet_nic_due(const struct uet_nic *nic)
+{
+    return nic->share ? uet_share_due(nic->share) : UINT64_MAX;
+}
+
 /* ---- Packets that come alone ---- */
 
 /*
@@ -735,7 +740,8 @@ static int read_lone(struct uet_nic *nic)
     if (len < 0)
         return -1;
     nic->messages[0].msg_len = (unsigned)len;
-    if (nic->crc || packet_is_whole(slot->iov.iov_base, (size_t)len, nic->short_rudi))
+    if (nic->crc || packet_is_whole(slot->iov.iov_base, (size_t)len, nic->short_rudi) ||
+        (nic->share && steer_is_inquiry(slot->iov.iov_base, (size_t)len)))
         return 1;
     expect_several(nic);
     nic->messages[0].msg_len = 0;

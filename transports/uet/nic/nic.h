@@ -71,6 +71,9 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now,
                                       size_t len, bool marked),
                          void *arg, bool *more);
 
+/* When uet_nic_receive is to be called next where nothing comes. UINT64_MAX: it need not be. */
+uint64_t uet_nic_due(const struct uet_nic *nic);
+
 /* A closed port that a packet found, as the network says. */
 struct uet_nic_refusal {
     union addr to;

@@ -2,9 +2,11 @@
 /*
  * The kernel numbers the sockets of a port in the order in which they were bound; when one closes,
  * the last one takes its number. The page follows that rule. Where processes died in an order that
- * is not known, or left a socket to a child, the page is wrong. So an endpoint that is in doubt
- * sends inquiries to itself, one by each number: the one that comes back has its own. Nothing else
- * shows it: a packet of another endpoint may have come here long ago, or when that had no owner.
+ * is not known, or left a socket to a child, the page is wrong. So an endpoint sends an inquiry to
+ * itself after each change, and when it has heard nothing for a while: it comes back where the
+ * number is right. Else it sends one by each number, and the one that comes back has its own.
+ * Nothing else shows it: a packet of another endpoint may have come here long ago, or when that had
+ * no owner.
  */
 #include "transports/uet/nic/share.h"
 
@@ -34,9 +36,6 @@
 #endif
 #ifndef SO_ATTACH_REUSEPORT_CBPF
 #define SO_ATTACH_REUSEPORT_CBPF 51
-#endif
-#ifndef SO_DETACH_REUSEPORT_BPF
-#define SO_DETACH_REUSEPORT_BPF 68
 #endif
 
 enum {
@@ -75,7 +74,8 @@ struct uet_share {
     bool asks;          /* an inquiry is under way */
     bool suspects;      /* that its number is wrong */
     bool inquired;      /* inquiries have come, since uet_share_look was called last */
-    uint32_t doubts;    /* of the page, for which it has asked */
+    uint64_t asked;     /* page->changed for which it has asked last, and: */
+    uint64_t confirmed; /* for which its number is known to be right */
     uint64_t since;     /* ns: silence, or the last inquiry */
     uint64_t wait;      /* ns: so long from then on to the next one */
     uint64_t suspected; /* ns: packets of others were looked at */
@@ -229,13 +229,11 @@ static int attach(const struct uet_share *share)
     struct sock_filter filter[STEER_FILTER_MAX];
     struct sock_fprog program = {.filter = filter};
     struct steer_table table;
-    int zero = 0;
 
     page->changed = clock_ns();
-    if (members_of(page) < 2) {
-        setsockopt(share->socket, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &zero, sizeof(zero));
+    /* Also for one: the kernel would give a part to sockets that children keep. */
+    if (!members_of(page))
         return 0;
-    }
     for (unsigned slot = 0; slot < STEER_SLOTS; slot++)
         table.slots[slot] = page->at[slot] < STEER_SLOTS ? (int16_t)page->at[slot] : -1;
     for (unsigned block = 0; block < STEER_BLOCKS; block++) {
@@ -471,7 +469,8 @@ bool uet_share_grow(struct uet_share *share)
 
 bool uet_share_has_company(const struct uet_share *share)
 {
-    return atomic_load_explicit(&share->page->members, memory_order_relaxed) > 1;
+    return atomic_load_explicit(&share->page->members, memory_order_relaxed) > 1 ||
+           atomic_load_explicit(&share->page->changed, memory_order_relaxed) != share->confirmed;
 }
 
 /* The slot that the packet is for. NONE: that of no endpoint. */
@@ -526,18 +525,20 @@ bool uet_share_is_foreign(struct uet_share *share, uint64_t now, const uint8_t *
 /* ---- The own number ---- */
 
 /* The kernel has put an inquiry by the right number into our queue before the call returns; so
- * where there is nothing, the number is wrong. An inquiry by a number that there is not comes to
- * any socket, but behind the one by the true number. */
+ * where there is nothing, the number is wrong, and so it is where the last one has not come. An
+ * inquiry by a number that there is not comes to any socket, but behind the one by the true
+ * number. */
 static void ask(struct uet_share *share)
 {
-    unsigned numbers = members_of(share->page) + GHOSTS;
+    unsigned numbers = share->asks ? STEER_SLOTS : members_of(share->page) + GHOSTS;
+    bool again = share->asks;
     int size = 0;
 
     if (share->process != getpid())
         return;
     share->asks = true;
     inquire(share, share->secret, share->page->at[share->slot]);
-    if (ioctl(share->socket, FIONREAD, &size) || size)
+    if (!again && (ioctl(share->socket, FIONREAD, &size) || size))
         return;
     for (unsigned i = 0; i < numbers && i < STEER_SLOTS; i++)
         inquire(share, share->secret, i);
@@ -545,10 +546,10 @@ static void ask(struct uet_share *share)
 
 void uet_share_look(struct uet_share *share, uint64_t now, bool came)
 {
-    uint32_t doubts = atomic_load_explicit(&share->page->doubts, memory_order_relaxed);
-    bool reason = share->suspects || share->doubts != doubts;
+    uint64_t changed = atomic_load_explicit(&share->page->changed, memory_order_relaxed);
+    bool reason = share->suspects || share->asked != changed;
 
-    if (came && !share->inquired) {
+    if (came && !share->inquired && !share->asks) {
         share->since = now;
         share->wait = SILENCE;
     }
@@ -560,10 +561,15 @@ void uet_share_look(struct uet_share *share, uint64_t now, bool came)
     else
         bury(share);
     share->suspects = false;
-    share->doubts = doubts;
+    share->asked = changed;
     share->since = now;
     share->wait = share->wait < SILENCE_MAX ? 2 * share->wait : SILENCE_MAX;
     ask(share);
+}
+
+uint64_t uet_share_due(const struct uet_share *share)
+{
+    return uet_share_has_company(share) ? share->since + share->wait : UINT64_MAX;
 }
 
 /* False: it is to ask again. */
@@ -574,15 +580,16 @@ static bool move_to(struct uet_share *share, const struct steer_inquiry *inquiry
 
     if (page->changed != inquiry->version || inquiry->number >= STEER_SLOTS)
         return false;
-    if (inquiry->number == page->at[share->slot])
+    if (inquiry->number == page->at[share->slot]) {
+        share->confirmed = inquiry->version;
         return true;
+    }
     if (share->process != getpid() || guard(share, 1))
         return false;
     valid = page->changed == inquiry->version && !drop_dead(share);
     if (valid) {
         set_number(page, share->slot, inquiry->number);
         page->doubts++;
-        share->doubts = page->doubts;
     }
     attach(share);
     unguard(share);

@@ -32,7 +32,7 @@ unsigned uet_share_slot(const struct uet_share *share);
 uint64_t uet_share_blocks(const struct uet_share *share);
 /* Claims one more block. False: there is none. */
 bool uet_share_grow(struct uet_share *share);
-/* There are others at the address. */
+/* There are others at the address, or may be. */
 bool uet_share_has_company(const struct uet_share *share);
 /* Is the packet another endpoint's, which lives? It came here because the kernel's view, or ours of
  * it, has changed; uet_share_look finds out. */
@@ -42,5 +42,7 @@ void uet_share_hear(struct uet_share *share, const uint8_t *bytes);
 /* No more packets are there for now; came: some were, since it was called last. Where the
  * endpoint's packets may go astray, which silence shows, too, it asks for its number. */
 void uet_share_look(struct uet_share *share, uint64_t now, bool came);
+/* When an endpoint that hears nothing is to look again. UINT64_MAX: it need not. */
+uint64_t uet_share_due(const struct uet_share *share);
 
 #endif

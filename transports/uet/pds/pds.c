@@ -64,10 +64,13 @@ static void start_lists(struct pds *pds)
  * began with the first ones, these would be those of the next owner. */
 static void begin_ids(struct pds *pds)
 {
-    unsigned id = (unsigned)pds_random(pds) % PDS_IDS;
+    unsigned first = (unsigned)pds_random(pds) % PDS_IDS, id = first;
 
-    for (int i = 0; i < PDS_IDS / PDS_ID_BLOCK && !(pds->settings.ids >> id / PDS_ID_BLOCK & 1); i++)
+    while (!(pds->settings.ids >> id / PDS_ID_BLOCK & 1)) {
         id = (id + PDS_ID_BLOCK) % PDS_IDS;
+        if (id == first)
+            break;
+    }
     pds->last_id = (uint16_t)id;
 }
 
