@@ -6,7 +6,6 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/log.h"
 #include "core/info/info.h"
 #include "layers/rxm/conn/rxm_av.h"
 #include "layers/rxm/conn/rxm_control.h"
@@ -218,12 +217,6 @@ int rxm_sep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **r
     struct rxm_sep *sep;
     int rc;
 
-    if (domain->base.info->domain_attr->threading == FI_THREAD_COMPLETION) {
-        LOG_WARN("rxm", FI_LOG_EP_CTRL,
-                 ": contexts of a scalable endpoint need a domain of FI_THREAD_SAFE or "
-                 "FI_THREAD_DOMAIN: they share what drives their connections");
-        return -FI_EINVAL;
-    }
     sep = calloc(1, sizeof(*sep));
     if (!sep)
         return -FI_ENOMEM;

@@ -3,7 +3,8 @@
  * Scalable endpoints: one address, and up to RXM_CONTEXTS transmit and receive contexts. A context
  * is a struct rxm_ep with a role and without a listener: a transmit context dials, a receive
  * context accepts, and the connection exchange says which it is between. All contexts share one
- * progress domain, that of the listener. Source: fi_endpoint(3).
+ * progress domain, that of the listener, whose lock lets threads on two of them take turns, with
+ * FI_THREAD_COMPLETION too. Source: fi_endpoint(3).
  */
 #ifndef WEFT_LAYERS_RXM_CONN_RXM_SEP_H
 #define WEFT_LAYERS_RXM_CONN_RXM_SEP_H
