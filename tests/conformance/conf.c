@@ -267,6 +267,14 @@ bool conf_has(const struct conf_ep *end, const void *context)
     return false;
 }
 
+size_t conf_receives(const struct conf_pair *pair, size_t wanted)
+{
+    size_t size = pair->home.info->rx_attr->size;
+
+    conf_check(size >= 16, "rx_attr->size is %zu", size);
+    return size < wanted ? size : wanted;
+}
+
 struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *context)
 {
     long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;

@@ -157,6 +157,9 @@ struct conf_late {
 void conf_send_late(struct conf_late *late, struct conf_pair *pair, char out);
 void conf_late_join(struct conf_late *late);
 
+/* How many receives may wait at one end, up to `wanted`. */
+size_t conf_receives(const struct conf_pair *pair, size_t wanted);
+
 /* Posts `expr` (an fi_* call) again while it says -FI_EAGAIN, driving both ends. */
 #define conf_post(pair, expr)                                                                      \
     do {                                                                                           \
