@@ -33,12 +33,6 @@ void flight_move(struct flight *flight, struct flight_packet *packets, uint32_t 
     flight->size = size;
 }
 
-void flight_rest(struct flight *flight, struct flight_packet *packets, uint32_t size)
-{
-    flight->first = flight->next;
-    flight_move(flight, packets, size);
-}
-
 static struct flight_packet *at(const struct flight *flight, uint64_t number)
 {
     return place_in(flight->packets, flight->size, number);

@@ -53,8 +53,6 @@ void flight_init(struct flight *flight, struct flight_packet *packets, uint32_t 
 
 /* Goes on in another ring, which has room for all that is known. */
 void flight_move(struct flight *flight, struct flight_packet *packets, uint32_t size);
-/* The same, of a flight that has nothing OUT: nothing is known any more. */
-void flight_rest(struct flight *flight, struct flight_packet *packets, uint32_t size);
 
 static inline bool flight_full(const struct flight *flight)
 {

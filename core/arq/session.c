@@ -90,14 +90,6 @@ void session_finish(struct session *session)
     session->serials.bits = &session->serial_bits;
 }
 
-size_t session_room(const struct session *session)
-{
-    size_t most = session->config->most, base = most < PATH_MTU_BASE ? most : PATH_MTU_BASE;
-    size_t in_pieces = ARQ_PIECES * (base - ARQ_HEADER);
-
-    return most - ARQ_HEADER < in_pieces ? most - ARQ_HEADER : in_pieces;
-}
-
 bool session_has_messages(const struct session *session)
 {
     return session_has_waiting(session) ||

@@ -42,7 +42,7 @@ enum session_state {
 struct session_message {
     struct list list;
     const uint8_t *payload;
-    size_t len; /* at most session_room at the time of session_send */
+    size_t len; /* fits a packet of config->most, and ARQ_PIECES of the base size */
     uint64_t serial;
     uint64_t unsent, unacked; /* pieces, as bits */
     uint16_t pieces, size;    /* 1: whole; bytes of a piece */
@@ -157,9 +157,6 @@ void session_init(struct session *session, const struct session_config *config, 
                   uint64_t peer, uint64_t credit, uint64_t now);
 /* Frees what it allocated; calls nothing. Of a session that has ended. */
 void session_finish(struct session *session);
-
-/* Bytes of the largest message: pieces of the base size reach any peer. */
-size_t session_room(const struct session *session);
 
 /* Takes a message, in any state but ENDED. It leaves with session_run. */
 void session_send(struct session *session, struct session_message *message);

@@ -9,7 +9,6 @@
 #include "core/base/table.h"
 #include "core/domain/base.h"
 #include "core/hook/hook.h"
-#include "core/hook/hook_trigger.h"
 #include "core/hook/hook_watch.h"
 #include "core/info/abi.h"
 #include "core/info/info.h"

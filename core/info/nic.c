@@ -7,6 +7,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/enosys.h"
+
 static void destroy(struct fid_nic *nic)
 {
     if (nic->device_attr) {
@@ -46,23 +48,12 @@ static int control_fid(struct fid *fid, int command, void *arg)
     return 0;
 }
 
-static int bind_fid(struct fid *fid, struct fid *other, uint64_t flags)
-{
-    return -FI_ENOSYS;
-}
-
-static int ops_open_fid(struct fid *fid, const char *name, uint64_t flags, void **ops,
-                        void *context)
-{
-    return -FI_ENOSYS;
-}
-
 static struct fi_ops nic_ops = {
     .size = offsetof(struct fi_ops, tostr),
     .close = close_fid,
-    .bind = bind_fid,
+    .bind = enosys_bind,
     .control = control_fid,
-    .ops_open = ops_open_fid,
+    .ops_open = enosys_ops_open,
 };
 
 struct fid_nic *nic_create(void)

@@ -7,7 +7,6 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/clock.h"
 #include "core/base/enosys.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"

@@ -7,7 +7,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
-#include "core/info/info.h"
 #include "layers/arq/arq_ep.h"
 
 enum {

@@ -14,7 +14,6 @@
 #include "core/base/log.h"
 #include "core/ep/group.h"
 #include "layers/coll/coll.h"
-#include "layers/coll/coll_tag.h"
 
 /* fi_mc_addr gives this and the group's number, which coll_addr takes. */
 #define GROUP_ADDR (0xc0ull << 56)

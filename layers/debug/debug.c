@@ -6,11 +6,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/log.h"
 #include "core/base/output.h"
 #include "core/base/path.h"
 #include "core/hook/hook_part.h"
-#include "core/info/info.h"
 #include "core/part/part.h"
 
 /* ---- The layer ---- */

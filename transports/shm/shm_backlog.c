@@ -9,7 +9,6 @@
 
 #include "core/base/iov.h"
 #include "core/base/log.h"
-#include "core/queue/wait.h"
 
 enum {
     LINGER_MS = 1000, /* without any that was taken */

@@ -7,7 +7,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/base/log.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"

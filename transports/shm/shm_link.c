@@ -22,7 +22,6 @@
 #include "transports/shm/shm_backlog.h"
 #include "transports/shm/shm_fork.h"
 #include "transports/shm/shm_memory.h"
-#include "transports/shm/shm_numa.h"
 #include "transports/shm/shm_op.h"
 #include "transports/shm/shm_peers.h"
 #include "transports/shm/shm_xpmem.h"

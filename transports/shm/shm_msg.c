@@ -6,7 +6,6 @@
  */
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/base/fork.h"
 #include "core/base/table.h"
 #include "core/match/match_quick.h"

@@ -10,7 +10,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
-#include "core/queue/wait.h"
 #include "transports/shm/shm_listener.h"
 
 enum {

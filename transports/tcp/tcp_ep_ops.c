@@ -9,8 +9,6 @@
 #include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/info/info.h"
-#include "core/op/op.h"
-#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_info.h"
 #include "transports/tcp/tcp_message.h"
 #include "transports/tcp/tcp_post.h"

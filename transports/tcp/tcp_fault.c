@@ -6,7 +6,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/log.h"
 #include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_poller.h"
 

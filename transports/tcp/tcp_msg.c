@@ -3,7 +3,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/op/atomic.h"
-#include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_fast.h"
 #include "transports/tcp/tcp_post.h"
 

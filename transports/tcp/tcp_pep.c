@@ -11,12 +11,9 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/base/log.h"
-#include "core/domain/base.h"
 #include "core/info/info.h"
 #include "core/net/host.h"
-#include "core/queue/wait.h"
 #include "transports/tcp/tcp_info.h"
 
 enum {

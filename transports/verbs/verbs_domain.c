@@ -10,7 +10,6 @@
 #include "core/base/log.h"
 #include "core/domain/base.h"
 #include "core/domain/domain.h"
-#include "core/info/info.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_quick.h"
 #include "transports/verbs/verbs_srx.h"

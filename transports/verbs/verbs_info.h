@@ -12,10 +12,6 @@
 
 struct verbs_place;
 
-enum {
-    VERBS_ATOMIC = 8, /* bytes of the only operand that devices know */
-};
-
 int verbs_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info);
 
 /* Sets caps, sizes and limits of an info by the device and the parameters; no names or addresses.

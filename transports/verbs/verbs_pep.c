@@ -7,7 +7,6 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/base/log.h"
 #include "core/info/info.h"
 #include "transports/verbs/verbs_info.h"

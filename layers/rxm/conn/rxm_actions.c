@@ -9,7 +9,6 @@
 #include "core/base/log.h"
 #include "core/base/seam.h"
 #include "core/info/info.h"
-#include "core/queue/wait.h"
 #include "layers/rxm/conn/rxm_av.h"
 #include "layers/rxm/conn/rxm_conn.h"
 #include "layers/rxm/conn/rxm_wait.h"

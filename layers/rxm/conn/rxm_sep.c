@@ -7,7 +7,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
-#include "layers/rxm/conn/rxm_av.h"
 #include "layers/rxm/conn/rxm_control.h"
 #include "layers/rxm/rxm_info.h"
 

@@ -11,7 +11,6 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
-#include "core/domain/base.h"
 #include "core/info/info.h"
 #include "transports/loop/conn/loop_cm.h"
 
