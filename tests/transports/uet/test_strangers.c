@@ -36,6 +36,7 @@ static void meet(bool in_order)
 {
     struct pds_settings settings = patient();
 
+    settings.new_pdc_time = SECOND;
     begin(&settings);
     ordered = in_order;
     sw.filter = note_refusals;
@@ -174,6 +175,47 @@ static void acknowledgements_of_strangers_are_ignored(void **state)
     }
 }
 
+/* Of the id of a PDC that is in use: whoever sends it must show that it hears the answer. */
+static void an_opening_ends_no_other_pdc(void **state)
+{
+    for (int in_order = 0; in_order < 2; in_order++) {
+        struct pds_header header;
+
+        meet(in_order);
+        header = request();
+        header.flags |= PDS_SYN;
+        header.dpdcid = 0;
+        for (uint32_t psn = 1000; psn < 5000; psn += 1000) {
+            header.psn = psn;
+            give(1, 0, &header, BODY, NACK_NEW_START);
+            assert_ptr_equal(pdc_at(nodes[1].pds, initiator->peer_id), target);
+        }
+        part();
+    }
+}
+
+/* A process that has died, and began again with the id that it had. */
+static void a_peer_that_begins_again_is_heard(void **state)
+{
+    struct pds_header header;
+    uint16_t former;
+
+    meet(false);
+    former = target->id;
+    header = request();
+    header.flags |= PDS_SYN;
+    header.dpdcid = 0;
+    give(1, 0, &header, BODY, NACK_NEW_START);
+    header.psn = refusal.payload;
+    nodes[1].nacks = 1;
+    nodes[1].nack = NACK_NO_MESSAGE;
+    give(1, 0, &header, BODY, NACK_NO_MESSAGE);
+    assert_null(pdc_at(nodes[1].pds, former));
+    assert_int_equal(pds_count(nodes[1].pds), 1);
+    assert_int_equal(nodes[1].closed, 1);
+    end();
+}
+
 /* Node 0 has sent its first packets, and heard nothing yet. */
 static void open_only(void)
 {
@@ -308,6 +350,8 @@ int main(void)
         cmocka_unit_test(requests_of_strangers_are_refused),
         cmocka_unit_test(control_packets_of_strangers_are_refused),
         cmocka_unit_test(acknowledgements_of_strangers_are_ignored),
+        cmocka_unit_test(an_opening_ends_no_other_pdc),
+        cmocka_unit_test(a_peer_that_begins_again_is_heard),
         cmocka_unit_test(late_packets_for_a_former_owner_do_not_open),
         cmocka_unit_test(ids_of_a_former_owner_come_late),
         cmocka_unit_test(data_from_its_target_opens),

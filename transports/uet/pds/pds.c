@@ -490,8 +490,9 @@ static struct pdc *find_or_open(struct pds *pds, const union addr *from,
         pds_refuse(pds, from, header, NACK_MISMATCH, 0);
         return NULL;
     }
-    /* The peer has given the id to another PDC; an opening that is not believed ends none. */
-    if (pdc && pds->settings.demand_start && !starts_as_demanded(pds, from, header))
+    /* The peer has given the id to another PDC, or it is late, or forged. The one that there is
+     * ends when its sender shows that it hears us. */
+    if (pdc && !starts_as_demanded(pds, from, header))
         return NULL;
     if (pdc)
         pdc_fail(pdc);
