@@ -29,6 +29,14 @@ void pool_init(struct pool *pool, size_t item_size, size_t limit)
     };
 }
 
+void pool_init_dense(struct pool *pool, size_t item_size, size_t limit)
+{
+    pool_init(pool, item_size, limit);
+    pool->item_size = item_size < sizeof(void *)
+                          ? sizeof(void *)
+                          : (item_size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+}
+
 void pool_finish(struct pool *pool)
 {
     struct pool_chunk *chunk = pool->chunks;

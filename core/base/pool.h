@@ -12,7 +12,7 @@
 struct pool_chunk;
 
 struct pool {
-    size_t item_size; /* rounded up to a multiple of 64 when >= 64, of 16 below */
+    size_t item_size; /* rounded up to a multiple of 64 when >= 64, of 16 below; of 8: dense */
     size_t limit;     /* most items ever, 0: no bound */
     size_t count;     /* items that exist */
     size_t used;      /* items handed out */
@@ -24,6 +24,9 @@ struct pool {
 
 /* Allocates nothing yet. */
 void pool_init(struct pool *pool, size_t item_size, size_t limit);
+/* The same, for objects that are many and mostly rest: aligned to 8 bytes, and no larger than that
+ * needs. */
+void pool_init_dense(struct pool *pool, size_t item_size, size_t limit);
 /* Frees all chunks; items still out are gone too. Takes a zeroed pool. */
 void pool_finish(struct pool *pool);
 

@@ -26,6 +26,28 @@ static void items_are_distinct_aligned_and_writable(void **state)
     pool_finish(&pool);
 }
 
+static void dense_items_take_what_they_need(void **state)
+{
+    static char *items[100];
+    struct pool pool;
+
+    pool_init_dense(&pool, 181, 0);
+    for (size_t i = 0; i < 100; i++) {
+        items[i] = pool_get(&pool);
+        assert_non_null(items[i]);
+        assert_int_equal((uintptr_t)items[i] % 8, 0);
+        memset(items[i], (int)i, 181);
+        assert_true(pool_owns(&pool, items[i]));
+    }
+    assert_int_equal(pool.item_size, 184);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(items[i][180], i);
+    pool_finish(&pool);
+    pool_init_dense(&pool, 1, 0);
+    assert_non_null(pool_get(&pool));
+    pool_finish(&pool);
+}
+
 static void last_freed_is_first_reused(void **state)
 {
     struct pool pool;
@@ -89,6 +111,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_are_distinct_aligned_and_writable),
+        cmocka_unit_test(dense_items_take_what_they_need),
         cmocka_unit_test(last_freed_is_first_reused),
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(it_knows_its_own_items),

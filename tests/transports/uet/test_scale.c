@@ -22,9 +22,8 @@ enum {
     PDCS = 60000,
     FEW = 60,
     MANY = 1000,
-    CONTEXTS = 128,  /* of a node */
-    PDC_BYTES = 192, /* of one end of a context that rests, and so many more in all: */
-    PDC_SLACK = 2 << 20,
+    CONTEXTS = 128,   /* of a node */
+    PAIR_BYTES = 384, /* of both ends of a context that rests, with all that comes with it */
     BYTES = 16,
 };
 
@@ -181,8 +180,8 @@ static void contexts_that_rest_take_little(void **state)
     assert_int_equal(pds_count(ends[0].pds), PDCS);
     assert_int_equal(pds_count(ends[1].pds), PDCS);
     after = heap_in_use();
-    print_message("%zu bytes for each end of a context\n", (after - before) / (2 * PDCS));
-    assert_true(after - before < (size_t)2 * PDCS * PDC_BYTES + PDC_SLACK);
+    print_message("%zu bytes for both ends of a context\n", (after - before) / PDCS);
+    assert_true(after - before <= (size_t)PDCS * PAIR_BYTES);
     /* They work as before. */
     for (uint32_t i = 0; i < 1000; i++)
         send_one(0, 1, i * 7);

@@ -65,6 +65,7 @@ struct pdc_tx {
     uint64_t probe_order; /* transmissions before that probe; 0: none waits for its answer */
     uint64_t probe_base;
     uint64_t unreachable; /* since when the network says that its port is closed; 0: it does not */
+    uint64_t close_by;    /* the peer, which was asked to, must have closed it. 0: it was not */
 };
 
 struct pdc_rx {
@@ -116,11 +117,10 @@ struct pdc {
     uint32_t tx_next, smoothed; /* smoothed: in us */
     uint32_t received;          /* of rx, in 256 bytes */
     uint64_t rx_next;
-    uint64_t heard;    /* any packet of the peer */
-    uint64_t close_by; /* the peer must have closed it; or a closed one is forgotten. 0: never */
+    uint64_t heard; /* any packet of the peer; of a closed one: when it was closed */
 };
 
-_Static_assert(sizeof(struct pdc) <= 192, "a PDC that rests takes more than it may");
+_Static_assert(sizeof(struct pdc) <= 184, "a PDC that rests takes more than it may");
 
 struct pdc_busy {
     struct pdc_tx tx;

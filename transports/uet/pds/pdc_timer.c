@@ -130,11 +130,19 @@ static uint64_t idle_due(const struct pdc *pdc)
     return pdc->heard + pdc->pds->settings.idle_time;
 }
 
+/* A peer's PDC that is closed is remembered: its late packets open none. */
+static uint64_t forget_due(const struct pdc *pdc)
+{
+    return pdc->heard + pdc->pds->settings.safety_time + 1;
+}
+
 void pdc_arm(struct pdc *pdc)
 {
-    uint64_t due = pdc->close_by ? pdc->close_by : UINT64_MAX;
+    uint64_t due = pdc->tx->close_by ? pdc->tx->close_by : UINT64_MAX;
 
-    if (pdc->state != PDC_CLOSED) {
+    if (pdc->state == PDC_CLOSED) {
+        due = forget_due(pdc);
+    } else {
         due = earlier(due, earlier(rto_due(pdc), held_due(pdc)));
         due = earlier(due, earlier(ask_due(pdc), tail_due(pdc)));
         due = earlier(due, earlier(clear_due(pdc), noop_due(pdc)));
@@ -164,7 +172,7 @@ static bool has_time(const struct pdc *pdc)
         (uint64_t)pdc->timer.due > now + soon)
         return false;
     return pdc->state == PDC_ESTABLISHED && !pdc->failed && !pdc->wants_close && !pdc->holds &&
-           !pdc->close_by && !pdc_rests(pdc) && !tx->clear_at && !tx->hold_until &&
+           !tx->close_by && !pdc_rests(pdc) && !tx->clear_at && !tx->hold_until &&
            !tx->unreachable && list_empty(&tx->held) && list_empty(&tx->arrived);
 }
 
@@ -285,7 +293,7 @@ bool pdc_run(struct pdc *pdc)
             pdc_arm(pdc);
         return true;
     }
-    if (pdc->state == PDC_CLOSED && !pdc->ours && pds->now < pdc->close_by) {
+    if (pdc->state == PDC_CLOSED && !pdc->ours && pds->now < forget_due(pdc)) {
         if (pdc_may_rest(pdc))
             pdc_rest(pdc);
         pdc_arm(pdc);
@@ -295,7 +303,7 @@ bool pdc_run(struct pdc *pdc)
         do_what_is_due(pdc);
         close_ours(pdc);
     }
-    if (pdc->close_by && pds->now >= pdc->close_by && pdc->state != PDC_CLOSED)
+    if (pdc->tx->close_by && pds->now >= pdc->tx->close_by && pdc->state != PDC_CLOSED)
         pdc->failed = true;
     if (pdc->failed) {
         pdc_fail(pdc);

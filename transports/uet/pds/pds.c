@@ -57,7 +57,7 @@ static void start_lists(struct pds *pds)
     pdc_rx_init(&pds->rest.rx, pds);
     rudi_init(&pds->rudi, pds->settings.rudi_first);
     pool_init(&pds->packets, sizeof(struct pds_packet), 0);
-    pool_init(&pds->pdcs, sizeof(struct pdc), 0);
+    pool_init_dense(&pds->pdcs, sizeof(struct pdc), 0);
 }
 
 /* Somewhere in a block: a former owner of it may have peers that still send to its ids, and if each
@@ -193,7 +193,7 @@ void pdc_end(struct pdc *pdc)
     } else {
         pdc->state = PDC_CLOSED;
         pdc->failed = false;
-        pdc->close_by = pds->now + pds->settings.safety_time + 1;
+        pdc->heard = pds->now;
         pdc_activate(pdc);
     }
     if (first)
@@ -206,7 +206,7 @@ static void ask_to_close(struct pdc *pdc)
         return;
     pdc->wants_close = true;
     if (!pdc->ours && pdc_wake(pdc)) {
-        pdc->close_by = pdc->pds->now + pdc->pds->settings.close_time;
+        pdc->tx->close_by = pdc->pds->now + pdc->pds->settings.close_time;
         pdc->rx->ack_due |= pdc->rx->ack_held;
         pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx->serial.next), 0, 0);
     }
@@ -551,7 +551,8 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
     }
     if (!pdc_wake(pdc))
         return; /* as if it were lost */
-    pdc_note_heard(pdc);
+    if (pdc->state != PDC_CLOSED)
+        pdc_note_heard(pdc);
     pdc_touch(pdc);
     if (!mode_agrees(pdc, header)) {
         pdc_send_nack(pdc, NACK_MODE_MISMATCH, header->psn, 0, header->flags & PDS_RETX);
