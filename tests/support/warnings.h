@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The library's warnings, kept for a test to read. For one file of a program, linked with the
- * static library. */
+ * static library, or, where it defines WARNINGS_PUBLIC, with the shared one. */
 #ifndef WEFT_TESTS_WARNINGS_H
 #define WEFT_TESTS_WARNINGS_H
 
@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef WARNINGS_PUBLIC
+#include <rdma/fi_ext.h>
+#else
 #include <rdma/providers/fi_prov.h>
 
 #include "core/base/log.h"
+#endif
 
 static char warnings[4096]; /* a line each */
 static unsigned warning_count;
@@ -52,7 +56,11 @@ static inline int warnings_import(void)
                                     .log = warnings_keep};
     static struct fid_logging logger = {.fid.fclass = FI_CLASS_LOG, .ops = &ops};
 
+#ifdef WARNINGS_PUBLIC
+    return fi_import_log(FI_VERSION(2, 6), 0, &logger);
+#else
     return log_import(&logger);
+#endif
 }
 
 #endif
