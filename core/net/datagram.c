@@ -84,12 +84,27 @@ static void add_source(struct msghdr *header, union notes *notes, const union ad
     }
 }
 
+/* Segments that lie one behind the other are one. */
+static struct iovec *add_segments(struct iovec *first, struct iovec *end,
+                                  const struct datagram *datagram)
+{
+    for (size_t i = 0; i < datagram->count; i++) {
+        const struct iovec *iov = &datagram->iov[i];
+
+        if (end > first && (char *)end[-1].iov_base + end[-1].iov_len == iov->iov_base)
+            end[-1].iov_len += iov->iov_len;
+        else
+            *end++ = *iov;
+    }
+    return end;
+}
+
 /* The next message: a run. False: there is no room for its segments. */
 static bool add_run(struct leaving *leaving, const struct datagrams *left, unsigned run)
 {
     const struct datagram *first = left->first;
     struct msghdr *header = &leaving->messages[leaving->count].msg_hdr;
-    struct iovec *iov = leaving->iov + leaving->iov_count;
+    struct iovec *iov = leaving->iov + leaving->iov_count, *end = iov;
     size_t segments = 0;
 
     for (unsigned i = 0; i < run; i++)
@@ -99,18 +114,16 @@ static bool add_run(struct leaving *leaving, const struct datagrams *left, unsig
     memset(header, 0, sizeof(*header));
     header->msg_name = (void *)(uintptr_t)&first->to;
     header->msg_namelen = addr_size(&first->to.sa);
+    for (unsigned i = 0; i < run; i++)
+        end = add_segments(iov, end, at(left, i));
     header->msg_iov = iov;
-    header->msg_iovlen = segments;
-    for (unsigned i = 0; i < run; i++) {
-        memcpy(iov, at(left, i)->iov, at(left, i)->count * sizeof(*iov));
-        iov += at(left, i)->count;
-    }
+    header->msg_iovlen = (size_t)(end - iov);
     if (first->from)
         add_source(header, &leaving->notes[leaving->count], first->from);
     if (run > 1)
         add_note(header, &leaving->notes[leaving->count], SOL_UDP, UDP_SEGMENT,
                  &(uint16_t){(uint16_t)first->len}, sizeof(uint16_t));
-    leaving->iov_count += segments;
+    leaving->iov_count += header->msg_iovlen;
     leaving->runs[leaving->count++] = run;
     return true;
 }

@@ -20,6 +20,7 @@
 #include "core/net/datagram.h"
 #include "core/net/icmp.h"
 #include "transports/uet/nic/entropy.h"
+#include "transports/uet/nic/outbox.h"
 #include "transports/uet/nic/path.h"
 #include "transports/uet/nic/share.h"
 #include "transports/uet/nic/steer.h"
@@ -30,7 +31,6 @@
 enum {
     ECN_CAPABLE = 2,
     ECN_MARKED = 3,
-    COPIED = 384,  /* bytes of a packet that are copied at most */
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
     ALONE = 8,    /* packets in turn, each with nothing behind it: the next will be, too */
@@ -39,15 +39,6 @@ enum {
     TRIES = 3,    /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
-};
-
-/* One that is to leave. */
-struct leaving {
-    struct datagram datagram; /* the first member */
-    bool named;               /* memory of the caller's is in it */
-    uint8_t source;           /* which socket it leaves from */
-    uint8_t bytes[COPIED];
-    uint8_t trailer[TRAILER_SIZE];
 };
 
 /* One read: a packet, or several of one length. */
@@ -77,16 +68,14 @@ struct uet_nic {
     union addr addr;
     uint32_t packet;
     struct pcap_flow *flow;
-    unsigned first, count; /* those from first to count are to leave */
-    unsigned named;        /* of these, with memory of the caller's */
-    unsigned burst;        /* reads to ask for at once */
-    unsigned streak;       /* looks, one after the other, that found a packet */
-    unsigned alone;        /* packets that came alone, one after the other */
-    bool lone;             /* the next does, too: the kernel puts none together */
-    uint8_t *read;         /* BURST_MAX times READ_BYTES */
+    unsigned burst;  /* reads to ask for at once */
+    unsigned streak; /* looks, one after the other, that found a packet */
+    unsigned alone;  /* packets that came alone, one after the other */
+    bool lone;       /* the next does, too: the kernel puts none together */
+    uint8_t *read;   /* BURST_MAX times READ_BYTES */
     struct mmsghdr messages[BURST_MAX];
     struct slot slots[BURST_MAX];
-    struct leaving leaving[DATAGRAM_BATCH_MAX];
+    struct outbox outbox;
 };
 
 /* ---- Opening ---- */
@@ -315,29 +304,22 @@ int uet_nic_fd(const struct uet_nic *nic)
 
 /* ---- Sending ---- */
 
-static void drop(struct uet_nic *nic, unsigned count)
-{
-    for (; count; count--)
-        nic->named -= nic->leaving[nic->first++].named;
-    if (nic->first == nic->count)
-        nic->first = nic->count = 0;
-}
-
 static void sent(struct uet_nic *nic, unsigned count)
 {
     if (pcap_on(nic->flow))
         for (unsigned i = 0; i < count; i++) {
-            const struct datagram *d = &nic->leaving[nic->first + i].datagram;
+            const struct datagram *d = &outbox_first(&nic->outbox)[i].datagram;
 
             pcap_datagram(nic->flow, false, &d->to.sa, d->iov, d->count, 0, d->len);
         }
-    drop(nic, count);
+    outbox_drop(&nic->outbox, count);
 }
 
 /* The kernel refuses packets, and not for want of room: they are lost. Where it refuses a run as a
  * whole, its packets are tried one by one. */
 static void refused(struct uet_nic *nic, unsigned run, int err)
 {
+    const struct datagram *datagram = &outbox_first(&nic->outbox)->datagram;
     char text[ADDR_TEXT_MAX];
 
     if (run > 1 && nic->gso) {
@@ -346,17 +328,17 @@ static void refused(struct uet_nic *nic, unsigned run, int err)
                  strerror(err));
         return;
     }
-    addr_text(&nic->leaving[nic->first].datagram.to.sa, text, sizeof(text));
-    LOG_INFO("uet", FI_LOG_EP_DATA, "a packet of %zu bytes to %s is lost: %s",
-             nic->leaving[nic->first].datagram.len, text, strerror(err));
+    addr_text(&datagram->to.sa, text, sizeof(text));
+    LOG_INFO("uet", FI_LOG_EP_DATA, "a packet of %zu bytes to %s is lost: %s", datagram->len, text,
+             strerror(err));
     if (err == EMSGSIZE && !nic->too_long) {
         nic->too_long = true;
         LOG_WARN("uet", FI_LOG_EP_DATA,
                  "packets of %zu bytes do not reach %s: the MTU of the route has become less than "
                  "it was when their payload was chosen (payload= limits it)",
-                 nic->leaving[nic->first].datagram.len, text);
+                 datagram->len, text);
     }
-    drop(nic, run);
+    outbox_drop(&nic->outbox, run);
 }
 
 /* A call failed: by itself, or by an ICMP error of an earlier packet, each of which fails one call.
@@ -370,10 +352,11 @@ static bool is_told(struct uet_nic *nic, int err, unsigned tries)
 /* Neighbours that leave from the same socket as the first. */
 static unsigned same_source(const struct uet_nic *nic)
 {
-    unsigned count = nic->count - nic->first;
+    const struct leaving *first = &nic->outbox.leaving[nic->outbox.first];
+    unsigned count = outbox_waiting(&nic->outbox);
 
     for (unsigned i = 1; nic->source_count && i < count; i++)
-        if (nic->leaving[nic->first + i].source != nic->leaving[nic->first].source)
+        if (first[i].source != first->source)
             return i;
     return count;
 }
@@ -387,10 +370,10 @@ bool uet_nic_flush(struct uet_nic *nic)
 {
     unsigned run, tries = 0;
 
-    while (nic->first < nic->count) {
-        const struct datagrams left = {&nic->leaving[nic->first].datagram, sizeof(*nic->leaving),
-                                       same_source(nic)};
-        int rc = datagrams_send(socket_of(nic, &nic->leaving[nic->first]), &left, nic->gso, &run);
+    while (outbox_waiting(&nic->outbox)) {
+        const struct leaving *first = outbox_first(&nic->outbox);
+        const struct datagrams left = {&first->datagram, sizeof(*first), same_source(nic)};
+        int rc = datagrams_send(socket_of(nic, first), &left, nic->gso, &run);
 
         if (rc > 0)
             sent(nic, (unsigned)rc);
@@ -404,46 +387,21 @@ bool uet_nic_flush(struct uet_nic *nic)
 
 void uet_nic_forget(struct uet_nic *nic)
 {
-    if (nic->named && !uet_nic_flush(nic))
-        drop(nic, nic->count - nic->first);
+    if (nic->outbox.named && !uet_nic_flush(nic))
+        outbox_drop(&nic->outbox, outbox_waiting(&nic->outbox));
 }
 
-static void move_up(struct uet_nic *nic)
+unsigned uet_nic_waiting(const struct uet_nic *nic)
 {
-    unsigned count = nic->count - nic->first;
-
-    memmove(nic->leaving, nic->leaving + nic->first, count * sizeof(*nic->leaving));
-    for (unsigned i = 0; i < count; i++) {
-        struct datagram *datagram = &nic->leaving[i].datagram;
-
-        datagram->iov[0].iov_base = nic->leaving[i].bytes;
-        if (nic->crc)
-            datagram->iov[datagram->count - 1].iov_base = nic->leaving[i].trailer;
-    }
-    nic->first = 0;
-    nic->count = count;
+    return outbox_waiting(&nic->outbox);
 }
 
-/* A place for one more; NULL: as many wait as can be, and the kernel takes none. */
-static struct leaving *next_place(struct uet_nic *nic)
+/* There is a place for one more. False: as many wait as can be, and the kernel takes none. */
+static bool has_place(struct uet_nic *nic)
 {
-    if (nic->count == DATAGRAM_BATCH_MAX && !uet_nic_flush(nic) && nic->first)
-        move_up(nic);
-    return nic->count < DATAGRAM_BATCH_MAX ? &nic->leaving[nic->count] : NULL;
-}
-
-/* Copies the pieces that fit: how many. */
-static size_t copy_pieces(struct leaving *leaving, const struct iovec *iov, size_t count)
-{
-    size_t copied = 0, i = 0;
-
-    for (; i < count && copied + iov[i].iov_len <= COPIED; i++) {
-        if (iov[i].iov_len)
-            memcpy(leaving->bytes + copied, iov[i].iov_base, iov[i].iov_len);
-        copied += iov[i].iov_len;
-    }
-    leaving->datagram.iov[0] = (struct iovec){leaving->bytes, copied};
-    return i;
+    if (outbox_is_full(&nic->outbox) && !uet_nic_flush(nic))
+        outbox_move_up(&nic->outbox);
+    return !outbox_is_full(&nic->outbox);
 }
 
 static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
@@ -453,8 +411,7 @@ static void add_trailer(const struct uet_nic *nic, struct leaving *leaving)
     trailer_put(leaving->source < nic->source_count ? &nic->sources[leaving->source].addr
                                                     : &nic->addr,
                 &datagram->to, datagram->iov, datagram->count, leaving->trailer);
-    datagram->iov[datagram->count++] = (struct iovec){leaving->trailer, TRAILER_SIZE};
-    datagram->len += TRAILER_SIZE;
+    outbox_add_trailer(leaving);
 }
 
 /* Packets to endpoints that share a port leave apart: the kernel looks at a run's first only. */
@@ -473,32 +430,22 @@ static void set_flow(struct datagram *datagram)
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
                   bool stays)
 {
-    struct leaving *leaving = next_place(nic);
+    struct leaving *leaving;
     struct datagram *datagram;
-    size_t i;
 
-    if (!leaving)
+    if (__builtin_expect(!has_place(nic), 0))
         return;
+    leaving = outbox_add(&nic->outbox, iov, count);
     datagram = &leaving->datagram;
-    i = copy_pieces(leaving, iov, count);
     datagram->to = *to;
     datagram->from = nic->ways ? uet_ways_to(nic->ways, to) : NULL;
-    datagram->count = 1;
-    datagram->len = datagram->iov[0].iov_len;
-    leaving->named = i < count;
-    for (; i < count; i++) {
-        datagram->iov[datagram->count++] = iov[i];
-        datagram->len += iov[i].iov_len;
-    }
-    leaving->source = (uint8_t)(nic->entropy ? uet_entropy_of(nic->entropy, leaving->bytes,
-                                                              datagram->iov[0].iov_len)
+    leaving->source = (uint8_t)(nic->entropy ? uet_entropy_of(nic->entropy, datagram->iov->iov_base,
+                                                              datagram->iov->iov_len)
                                              : 0);
     if (nic->share)
         set_flow(datagram);
     if (nic->crc)
         add_trailer(nic, leaving);
-    nic->count++;
-    nic->named += leaving->named;
     if (leaving->named && !stays)
         uet_nic_forget(nic);
 }

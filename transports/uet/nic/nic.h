@@ -59,6 +59,8 @@ int uet_nic_fd(const struct uet_nic *nic);
  * is until the packet has left, or uet_nic_forget was called; else it is the call's. */
 void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec *iov, size_t count,
                   bool stays);
+/* Packets that wait for uet_nic_flush. */
+unsigned uet_nic_waiting(const struct uet_nic *nic);
 /* Sends what waits. False: the kernel has no room for all of it, and the rest still waits. */
 bool uet_nic_flush(struct uet_nic *nic);
 /* Memory that packets which wait name is about to go: they leave now, or are lost. */
