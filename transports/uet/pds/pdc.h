@@ -44,7 +44,8 @@ struct pdc_tx {
     uint64_t cleared; /* up to here the peer knows that responses have come */
     uint64_t acked;   /* below this the peer has acknowledged all */
     uint64_t mpr;
-    struct pds_packet **ring; /* by number % settings.mpr; NULL until something is sent */
+    struct pds_packet **ring; /* by number & ring_mask; NULL until something is sent */
+    uint64_t ring_mask;       /* places, a power of 2, less 1: settings.mpr at least */
     struct list sources, flight, resend, held, arrived;
     uint64_t bytes;  /* in flight */
     unsigned flying; /* packets in flight, and the most: fewer after refusals */
@@ -73,7 +74,9 @@ struct pdc_rx {
     struct list stored; /* by number */
     unsigned stored_count;
     uint64_t asked;    /* when the peer was last asked to clear */
-    uint64_t bytes;    /* since the last acknowledgement */
+    uint64_t bytes;    /* since the last acknowledgement, as ack_trigger counts them, and */
+    uint64_t weight;   /* as the peer's window does, */
+    unsigned packets;  /* and how many packets */
     uint64_t received; /* in all, for NSCC */
     bool ack_due;      /* with this response, when pds_run comes: */
     bool ack_marked, ack_retx;

@@ -9,7 +9,10 @@
 enum {
     NEGOTIATE_ON_OFF = 1,
     NEGOTIATE_WORDS = 2,
-    ACK_LATEST = 4, /* times ack_trigger */
+    ACK_LATEST = 4, /* times ack_trigger: bytes, as the peer's window counts them */
+    ACK_EIGHTH = 8, /* of mpr: packets */
+    REQUEST = 12,   /* bytes of PDS's header */
+    OVERHEAD = 40,  /* bytes of a packet beside these and what is behind them */
 };
 
 /* The bits of every PDC that misses nothing: none is set. */
@@ -176,7 +179,8 @@ void pdc_rx_acknowledge(struct pdc *pdc)
     };
 
     rx->ack_due = rx->ack_held = rx->ack_marked = rx->ack_retx = false;
-    rx->bytes = 0;
+    rx->bytes = rx->weight = 0;
+    rx->packets = 0;
     pdc_send_ack(pdc, &ack);
 }
 
@@ -189,7 +193,7 @@ static void acknowledge_soon(struct pdc *pdc, uint64_t number, const struct pds_
     rx->ack_number = number;
     rx->ack_next = answer->next;
     rx->ack_len = answer->header_len;
-    memcpy(rx->ack_header, answer->header, answer->header_len);
+    memcpy(rx->ack_header, answer->header, sizeof(rx->ack_header));
     if (!answer->header_len && answer->next == NEXT_RESPONSE)
         put_default(rx->ack_header, &rx->ack_len, SES_DEFAULT_RESPONSE);
 }
@@ -256,6 +260,16 @@ static bool is_refused(struct pdc *pdc, const struct pds_header *header, uint64_
     return false;
 }
 
+/* The peer may have to stop soon. */
+static bool nears_window(const struct pdc *pdc)
+{
+    const struct pds_settings *settings = &pdc->pds->settings;
+    const struct pdc_rx *rx = pdc->rx;
+
+    return rx->weight >= ACK_LATEST * settings->ack_trigger ||
+           rx->packets >= settings->mpr / ACK_EIGHTH;
+}
+
 /* Is its acknowledgement due? The peer waits for it where it says so, or where so much has come
  * that it may have to stop; else it leaves with what this side does next. */
 static void note_due(struct pdc *pdc, const struct pds_header *header, bool marked)
@@ -265,7 +279,7 @@ static void note_due(struct pdc *pdc, const struct pds_header *header, bool mark
     bool asked = header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each;
 
     rx->ack_due |= asked || rx->bytes >= settings->ack_trigger;
-    if (asked || rx->bytes >= ACK_LATEST * settings->ack_trigger)
+    if (asked || nears_window(pdc))
         pds_hasten(pdc->pds);
 }
 
@@ -274,12 +288,14 @@ static void count_bytes(struct pdc *pdc, size_t len)
     uint64_t least = pdc->pds->settings.ack_least;
 
     pdc->rx->bytes += len < least ? least : len;
+    pdc->rx->weight += len + REQUEST + OVERHEAD;
+    pdc->rx->packets++;
 }
 
 static void note_received(struct pdc *pdc, uint64_t number, size_t len)
 {
     serial_add(&pdc->rx->serial, number);
-    pdc->rx->received += len + 12 + 40;
+    pdc->rx->received += len + REQUEST + OVERHEAD;
     pdc_activate_later(pdc);
 }
 
