@@ -21,6 +21,7 @@ enum {
     BATCHES = 8,     /* of packets that one poll takes */
     POLLS = 32,      /* that took packets, and left timers alone */
     REFUSALS = 64,   /* closed ports that one poll hears of */
+    ON_TIME = 8,     /* packets that are gathered, of which one looks at the clock */
     CLOSE_MS = 2000, /* fi_close waits so long for what was reported as complete */
     GOODBYE_MS = 20, /* and so for the peers to agree to close: that is asked three times */
     THEIRS_MS = 5,   /* and so for them to close what they opened */
@@ -81,7 +82,9 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
             progress_wake(progress);
         return;
     }
-    ep->company.last = clock_ns();
+    /* Packets that leave together have one time; timers run from that of the first. */
+    if (!ep->gathers || uet_nic_waiting(ep->nic) % ON_TIME == 0)
+        ep->company.last = clock_ns();
     ses_push(ep->ses, ep->company.last, op);
     if (!ep->gathers)
         flush(ep);

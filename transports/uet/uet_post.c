@@ -166,21 +166,43 @@ void uet_report_gathered(struct uet_ep *ep)
 
 /* ---- In turn ---- */
 
+/* False: SES has no room. */
+static bool start_first(struct uet_ep *ep, struct uet_op *op)
+{
+    if (!start_request(ep, op))
+        return false;
+    ep->started++;
+    if (op->parts > 1)
+        ep->stepwise = op;
+    if (op->brief && pds_is_established(ses_pds(ep->ses), op->ses.source.pdc))
+        end_early(ep, op);
+    return true;
+}
+
 /* In their order; a fence waits for all before it, and the others for one of several requests. */
 static void start_waiting(struct uet_ep *ep)
 {
     while (!list_empty(&ep->waiting) && !ep->stepwise) {
         struct uet_op *op = list_item(ep->waiting.next, struct uet_op, link);
 
-        if ((op->fence && ep->started) || !start_request(ep, op))
+        if (op->fence && ep->started)
             return;
         list_detach(&op->link);
-        ep->started++;
-        if (op->parts > 1)
-            ep->stepwise = op;
-        if (op->brief && pds_is_established(ses_pds(ep->ses), op->ses.source.pdc))
-            end_early(ep, op);
+        if (start_first(ep, op))
+            continue;
+        list_attach_before(&op->link, ep->waiting.next);
+        return;
     }
+}
+
+/* One that was posted, in its turn. */
+static void start_now(struct uet_ep *ep, struct uet_op *op)
+{
+    if (list_empty(&ep->waiting) && !ep->stepwise && !(op->fence && ep->started) &&
+        start_first(ep, op))
+        return;
+    list_attach(&op->link, &ep->waiting);
+    start_waiting(ep);
 }
 
 /* ---- Company ---- */
@@ -516,11 +538,10 @@ static ssize_t start(struct uet_ep *ep, const struct op *op)
         return rc;
     }
     list_init(&own->link);
-    list_attach(&own->link, &ep->waiting);
     ep->used++;
     ep->owed += is_owed(own);
     ep->gathers = op->flags & FI_MORE || waits_for_company(ep, own);
-    start_waiting(ep);
+    start_now(ep, own);
     uet_ep_push(ep, &own->ses);
     ep->gathers = false;
     return 0;

@@ -18,6 +18,8 @@ void pdc_tx_init(struct pdc_tx *tx, const struct pds *pds)
 {
     tx->mpr = pds->settings.mpr;
     tx->limit = pds->settings.mpr;
+    while (tx->ring_mask + 1 < pds->settings.mpr)
+        tx->ring_mask = 2 * tx->ring_mask + 1;
     tx->window = (struct window){.ops = &window_fixed, .bytes = pds->settings.window};
     tx->reorder = pds->settings.reorder;
     tx->heard = pds->now;
@@ -41,7 +43,7 @@ bool pdc_tx_idle(const struct pdc *pdc)
 
 static struct pds_packet **slot(const struct pdc *pdc, uint64_t number)
 {
-    return &pdc->tx->ring[number % pdc->pds->settings.mpr];
+    return &pdc->tx->ring[number & pdc->tx->ring_mask];
 }
 
 struct pds_packet *pdc_tx_at(const struct pdc *pdc, uint64_t number)
@@ -186,7 +188,7 @@ static struct pds_packet *new_packet(struct pdc *pdc)
     struct pds_packet *packet;
 
     if (!pdc->tx->ring)
-        pdc->tx->ring = calloc(pdc->pds->settings.mpr, sizeof(struct pds_packet *));
+        pdc->tx->ring = calloc(pdc->tx->ring_mask + 1, sizeof(struct pds_packet *));
     packet = pdc->tx->ring ? pool_get(&pdc->pds->packets) : NULL;
     if (!packet)
         return NULL;

@@ -714,7 +714,8 @@ void pds_push(struct pds *pds, uint64_t now, struct pds_ref ref)
 {
     struct pdc *pdc = pdc_of(pds, ref);
 
-    pds->now = now;
+    if (now > pds->now)
+        pds->now = now;
     if (pdc && !pdc->failed && !pdc->wants_close && pdc->state <= PDC_ESTABLISHED) {
         pdc_tx_send(pdc);
         pdc_activate_later(pdc);

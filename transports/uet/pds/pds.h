@@ -228,7 +228,8 @@ void pds_unreachable(struct pds *pds, uint64_t now, const union addr *to, const 
 void pds_hurry(struct pds *pds);
 /* Sends what may be sent, and does what is due. */
 void pds_run(struct pds *pds, uint64_t now);
-/* Sends what may be sent on that PDC, and leaves the rest to pds_run, which is due at once. */
+/* Sends what may be sent on that PDC, and leaves the rest to pds_run, which is due at once. now:
+ * the time of packets that have not left yet will do. */
 void pds_push(struct pds *pds, uint64_t now, struct pds_ref pdc);
 /* pds_run is due and has something to do that a peer waits for. */
 bool pds_is_urgent(const struct pds *pds);

@@ -133,6 +133,15 @@ static uint32_t carried(const struct ses_op *op)
     return ses_is_rendezvous(op->opcode) ? op->eager : op->length;
 }
 
+static void fill_atomic(const struct ses_op *op, struct ses_request *request)
+{
+    request->atomic.opcode = op->atomic.opcode;
+    request->atomic.datatype = op->atomic.datatype;
+    request->atomic.control = 0;
+    request->atomic.compare = op->atomic.compare;
+    request->atomic.swap = op->atomic.swap;
+}
+
 static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
                             struct ses_request *request)
 {
@@ -140,6 +149,7 @@ static void fill_rendezvous(const struct ses *ses, const struct ses_op *op,
     request->rendezvous.generation = ses->settings.self.generation;
     request->rendezvous.pid = ses->settings.self.pid;
     request->rendezvous.index = ses->settings.self.index;
+    request->rendezvous.offset = 0;
     request->rendezvous.key = ses_pull_key(op);
 }
 
@@ -157,34 +167,30 @@ static uint8_t header_of(const struct ses_op *op)
     return access && op->key >> 12 == SES_KEY_OPTIMIZED >> 12 ? NEXT_SMALL : NEXT_MEDIUM;
 }
 
+/* All of it but the extensions that its opcode has not. */
 static void fill_request(const struct ses *ses, const struct ses_op *op, uint32_t len,
                          struct ses_request *request)
 {
     bool last = op->filled + len == carried(op);
 
-    *request = (struct ses_request){
-        .next = header_of(op),
-        .opcode = op->opcode,
-        .flags = flags_of(op, !op->filled, last),
-        .message_id = (uint16_t)op->number,
-        .generation = op->target.generation,
-        .job = op->target.job,
-        .pid = op->target.pid,
-        .index = op->target.index,
-        .length = op->length,
-        .offset = op->offset,
-        .initiator = ses->settings.self.initiator,
-        .key = op->key,
-        .data = op->data,
-        .payload_length = (uint16_t)len,
-        .message_offset = op->filled,
-    };
-    if (request->next == NEXT_SMALL)
-        request->index = (uint16_t)(op->key & SES_KEY_INDEX);
-    request->atomic.opcode = op->atomic.opcode;
-    request->atomic.datatype = op->atomic.datatype;
-    request->atomic.compare = op->atomic.compare;
-    request->atomic.swap = op->atomic.swap;
+    request->next = header_of(op);
+    request->opcode = op->opcode;
+    request->version = 0;
+    request->flags = flags_of(op, !op->filled, last);
+    request->message_id = (uint16_t)op->number;
+    request->generation = op->target.generation;
+    request->job = op->target.job;
+    request->pid = op->target.pid;
+    request->index = request->next == NEXT_SMALL ? op->key & SES_KEY_INDEX : op->target.index;
+    request->length = op->length;
+    request->offset = op->offset;
+    request->initiator = ses->settings.self.initiator;
+    request->key = op->key;
+    request->data = op->data;
+    request->payload_length = (uint16_t)len;
+    request->message_offset = op->filled;
+    if (ses_is_atomic(op->opcode))
+        fill_atomic(op, request);
     if (ses_is_deferrable(op->opcode))
         request->offset = ses_defer_tokens(op);
     if (ses_is_rendezvous(op->opcode))

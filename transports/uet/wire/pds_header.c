@@ -234,10 +234,28 @@ static void put_request(const struct pds_header *header, uint8_t *bytes)
     put24(bytes + 13, header->credit_target);
 }
 
+/* As get_common. */
+static bool put_common(const struct pds_header *header, uint8_t *bytes)
+{
+    uint8_t type = header->type, rare = type == PDS_ACK ? ACK_RARE : REQUEST_RARE;
+
+    if ((type != PDS_RUD && type != PDS_ROD && type != PDS_ACK) || header->flags & rare)
+        return false;
+    put16(bytes, (uint16_t)(type << 11 | (header->next & 0xf) << 7 | header->flags));
+    put16(bytes + 2, (uint16_t)header->offset);
+    put32(bytes + 4, header->psn);
+    put16(bytes + 8, header->spdcid);
+    put16(bytes + 10, header->dpdcid);
+    return true;
+}
+
 size_t pds_header_put(const struct pds_header *header, bool short_rudi, uint8_t *bytes)
 {
-    size_t size = size_of(header->type, short_rudi);
+    size_t size;
 
+    if (__builtin_expect(put_common(header, bytes), 1))
+        return REQUEST;
+    size = size_of(header->type, short_rudi);
     put16(bytes, (uint16_t)(header->type << 11 | (header->next & 0xf) << 7 | header->flags));
     if (header->type == PDS_UUD || is_rudi(header->type)) {
         put16(bytes + 2, 0);
