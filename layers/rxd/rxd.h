@@ -18,10 +18,11 @@
 
 enum {
     RXD_INJECT = 1024,
-    RXD_FIRST = 2048,  /* bytes with the request of what is larger than a packet */
-    RXD_CORK = 4,      /* packets with the lower, behind which small requests are gathered */
-    RXD_DIRECT = 1024, /* bytes of a packet from which on they are not copied into it */
-    RXD_WINDOW = 128,  /* ordered packets that a peer may send beyond those carried out */
+    RXD_FIRST = 2048,       /* bytes with the request of what is larger than a packet */
+    RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
+    RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
+    RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
+    RXD_UNASKED = 64 << 10, /* bytes behind a message that come, or leave, unasked, at most */
 };
 
 /* Records of a packet that has come, and how far they were read. */
@@ -57,6 +58,8 @@ struct rxd_op {
     bool sent;           /* it ends when it is both sent and answered */
     bool early;          /* sent is when the lower has its packet, not when the peer has */
     struct fid_mr *lent; /* the peer may read it, or NULL */
+    size_t unasked;      /* from there on bytes left unasked; 0: none did, */
+    bool again;          /* or the peer has asked for them */
 };
 
 struct rxd_inbound {
@@ -65,7 +68,9 @@ struct rxd_inbound {
     bool readable;
     uint32_t id;
     uint64_t addr, key;
-    size_t first; /* bytes that came with the request; those of an unmatched one are in `bytes` */
+    uint32_t follows; /* bytes that are still to come unasked */
+    bool dropped;     /* those are not kept: they are to be asked for */
+    size_t first;     /* bytes that came so; those of an unmatched one are in `bytes` */
     uint8_t bytes[];
 };
 
@@ -79,11 +84,13 @@ struct rxd_peer {
     bool introduced;             /* the peer uses our number */
     bool answer;                 /* the peer does not know its number */
     uint8_t own_len;             /* of the name; 0: it is an IP address */
+    uint8_t unasked;             /* bytes that it takes so, in RXD_UNASKED_UNIT */
     /* Out. base.out has packets without an order. */
     struct list ordered;
     unsigned in_flight; /* packets in base.flying */
     uint32_t next_out, acked;
     /* In */
+    uint32_t following; /* bytes that it has announced, which come before any other request */
     struct list held;
     uint32_t next_in, told;
     /* Its name, which has no more bytes than it needs: the memory of a peer counts. */
@@ -171,6 +178,8 @@ void rxd_op_give_up(struct message_op *op);
  * flush. */
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence);
 struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
+/* An ordered one behind all others, for bytes that were not asked for; NULL without memory. */
+struct rxd_packet *rxd_out_behind(struct rxd_peer *peer);
 /* The short way of a message that nothing waits before, in one packet: false, and nothing has
  * happened, where the lower does not take it now. */
 bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *post);
@@ -200,6 +209,10 @@ void rxd_run(struct message_peer *peer);
 size_t rxd_piece_room(const struct message_peer *peer);
 bool rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
+/* How many bytes may leave behind a message that is posted, unasked. */
+size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
+/* Queues so many, from op's move on, behind its request. Breaks the peer without memory. */
+void rxd_follow(struct rxd_op *op, size_t follows);
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record);
 /* The segments of len bytes from byte `at` on, of at most MESSAGE_IOV: how many. */
@@ -227,6 +240,8 @@ void rxd_read_finish(struct rxd_ep *ep);
 /* ---- rxd_message.c ---- */
 
 const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record);
+/* Bytes behind it. */
+const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record);
 /* A read has ended, with err or 0. */
 void rxd_message_read(struct rxd_inbound *inbound, int err);
 void rxd_message_place(struct message_inbound *inbound);

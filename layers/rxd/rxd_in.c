@@ -61,6 +61,7 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, struct rxd_peer *peer,
     }
     peer->their_epoch = head->epoch;
     peer->theirs = head->giving;
+    peer->unasked = head->unasked;
     if (head->number) {
         peer->introduced = true;
     } else {
@@ -171,6 +172,14 @@ static const char *take_pull(struct rxd_peer *peer, const struct rxd_record *rec
     }
     if (record->size > op->len || !op->move.iov)
         return "a question for bytes that a request does not have";
+    if (record->flags & RXD_AGAIN) {
+        size_t unasked = rxd_op_of(op)->unasked;
+
+        if (!unasked || rxd_op_of(op)->again)
+            return "a question again for bytes that did not leave unasked";
+        rxd_op_of(op)->again = true;
+        op->move.at = op->move.limit = unasked;
+    }
     op->move.taker = record->taker;
     message_move_start(&op->move, record->size);
     return NULL;
@@ -188,12 +197,15 @@ static void take_done(struct rxd_peer *peer, const struct rxd_record *record)
 
 static const char *take_record(struct rxd_peer *peer, const struct rxd_record *record)
 {
+    if (__builtin_expect(peer->following, 0) && record->kind < RXD_BYE)
+        return "a request among the bytes of another";
     switch (record->kind) {
     case RXD_MSG: return rxd_message(peer, record);
     case RXD_PULL: return take_pull(peer, record);
     case RXD_DATA: return rxd_take_data(peer, record);
     case RXD_DONE: take_done(peer, record); return NULL;
     case RXD_GONE: rxd_take_gone(peer, record); return NULL;
+    case RXD_FOLLOW: return rxd_message_more(peer, record);
     case RXD_BYE: message_peer_break(&peer->base, FI_ECONNRESET, NULL); return NULL;
     default: return rxd_remote(peer, record);
     }
@@ -218,10 +230,12 @@ static void read_records(struct rxd_peer *peer, struct rxd_records *records)
         message_peer_break(&peer->base, FI_EPROTO, wrong);
 }
 
-/* May the next request be carried out? */
+/* May the next request be carried out? Bytes that follow one may in any case: there is room for
+ * them, and a receive may wait for them. */
 static bool is_free(struct rxd_peer *peer)
 {
-    return !peer->base.busy && list_empty(&peer->base.broken) && !message_is_full(peer->base.ep);
+    return !peer->base.busy && list_empty(&peer->base.broken) &&
+           (peer->following || !message_is_full(peer->base.ep));
 }
 
 /* The packet whose turn it is. False: its peer has broken, or there is more to be done later. */

@@ -10,7 +10,8 @@
 #include "layers/rxd/rxd.h"
 
 enum {
-    OVERHEAD = 256 /* the cost of a kept message besides its bytes */
+    OVERHEAD = 256,  /* the cost of a kept message besides its bytes */
+    UNASKED_PART = 2 /* of the room for unmatched messages, for bytes that come unasked */
 };
 
 static struct message_told told_of(const struct rxd_record *record)
@@ -27,9 +28,20 @@ static struct message_told told_of(const struct rxd_record *record)
 
 /* ---- Messages that are kept ---- */
 
-static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_record *record,
-                                       size_t kept)
+/* Bytes that are kept of one without a receive, besides those that came with it. */
+static uint32_t follows_kept(const struct message_ep *ep, const struct rxd_record *record)
 {
+    size_t size = OVERHEAD + record->len + record->follows;
+
+    return ep->saved + size <= ep->saved_limit / UNASKED_PART ? record->follows : 0;
+}
+
+/* matched: its bytes have a place. */
+static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_record *record,
+                                       bool matched)
+{
+    uint32_t follows = matched ? record->follows : follows_kept(peer->base.ep, record);
+    size_t kept = matched ? 0 : record->len + follows;
     struct rxd_inbound *inbound = malloc(sizeof(*inbound) + kept);
 
     if (!inbound)
@@ -42,11 +54,13 @@ static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_r
         .id = record->id,
         .addr = record->addr,
         .key = record->key,
+        .follows = follows,
+        .dropped = follows < record->follows,
         .first = record->len,
     };
     if (kept)
-        memcpy(inbound->bytes, record->payload, kept);
-    message_inbound_add(&inbound->base, &peer->base, OVERHEAD + record->len);
+        memcpy(inbound->bytes, record->payload, record->len);
+    message_inbound_add(&inbound->base, &peer->base, OVERHEAD + (matched ? record->len : kept));
     return inbound;
 }
 
@@ -61,12 +75,13 @@ static void taken(struct message_taker *taker)
     message_inbound_end(object_of(taker, struct message_inbound, taker), 0);
 }
 
-/* Asks for the rest of a message that has its receive; or has it read. */
+/* Asks for the rest of a message that has its receive; or has it read, or knows that it comes. */
 static void fetch(struct rxd_inbound *inbound, bool may_read)
 {
     struct message_inbound *base = &inbound->base;
     size_t room = match_entry_room(base->entry);
     size_t want = room < base->told.size ? room : base->told.size;
+    size_t comes = inbound->first + inbound->follows;
 
     if (want <= inbound->first) {
         message_inbound_end(base, 0);
@@ -77,11 +92,15 @@ static void fetch(struct rxd_inbound *inbound, bool may_read)
     base->taker.iov = base->entry->iov;
     base->taker.iov_count = base->entry->count;
     base->taker.ended = taken;
-    if (message_handle_open(&base->handle))
+    if (message_handle_open(&base->handle)) {
         message_inbound_end(base, FI_ENOMEM);
-    else
-        message_take(&base->taker, &base->handle, inbound->id, inbound->first, inbound->first,
-                     want);
+        return;
+    }
+    if (comes > want)
+        comes = want;
+    message_take(&base->taker, &base->handle, inbound->id, inbound->first, comes, want);
+    if (inbound->follows)
+        rxd_pull(&base->taker); /* of what comes behind those */
 }
 
 void rxd_message_read(struct rxd_inbound *inbound, int err)
@@ -126,7 +145,7 @@ bool rxd_message_failing(struct message_inbound *base)
 static const char *begin(struct rxd_peer *peer, const struct rxd_record *record,
                          struct fi_peer_rx_entry *entry, const struct message_told *told)
 {
-    struct rxd_inbound *inbound = inbound_get(peer, record, 0);
+    struct rxd_inbound *inbound = inbound_get(peer, record, true);
 
     if (!inbound) {
         message_deliver(&peer->base, entry, told, FI_ENOMEM);
@@ -144,7 +163,7 @@ static const char *come_early(struct rxd_peer *peer, const struct rxd_record *re
     struct rxd_inbound *inbound;
 
     if (message_context_may_come(peer->base.ep, record->context)) {
-        inbound = inbound_get(peer, record, record->len);
+        inbound = inbound_get(peer, record, false);
         if (!inbound)
             return "a message for which there is no memory";
         message_come_early(&inbound->base);
@@ -163,11 +182,14 @@ const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record)
     struct rxd_inbound *inbound;
     int rc;
 
+    if (__builtin_expect(record->follows > RXD_UNASKED, 0))
+        return "more bytes behind a message than are taken";
+    peer->following = record->follows;
     if (__builtin_expect(!message_context_at(peer->base.ep, record->context), 0))
         return come_early(peer, record);
     rc = message_match(&peer->base, &told, &entry);
     if (rc == -FI_ENOENT) {
-        inbound = inbound_get(peer, record, record->len);
+        inbound = inbound_get(peer, record, false);
         return message_keep(inbound ? &inbound->base : NULL, entry);
     }
     if (rc)
@@ -178,5 +200,51 @@ const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record)
     if (record->flags & RXD_WANTS_DONE)
         rxd_out_done(&peer->base, record->id, 0);
     message_deliver(&peer->base, entry, &told, 0);
+    return NULL;
+}
+
+/* ---- Bytes behind a message ---- */
+
+/* Of the last message, if it waits for them: one that has ended, or whose bytes are not kept, does
+ * not. */
+static struct rxd_inbound *last_of(const struct rxd_peer *peer, uint32_t id)
+{
+    const struct list *last = peer->base.inbounds.prev;
+    struct rxd_inbound *inbound;
+
+    if (last == &peer->base.inbounds)
+        return NULL;
+    inbound = list_item(last, struct rxd_inbound, base.link);
+    return inbound->id == id && inbound->follows && !inbound->base.lost ? inbound : NULL;
+}
+
+/* As far as its receive has room. */
+static const char *take_more(struct message_taker *taker, const struct rxd_record *record)
+{
+    size_t left = record->size < taker->want ? taker->want - record->size : 0;
+
+    if (!left)
+        return NULL;
+    return message_take_bytes(taker, record->size, record->payload,
+                              record->len < left ? record->len : left);
+}
+
+const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    struct rxd_inbound *inbound = last_of(peer, record->id);
+
+    if (record->len > peer->following)
+        return "bytes that no message has announced";
+    peer->following -= (uint32_t)record->len;
+    if (!inbound)
+        return NULL;
+    if (record->size != inbound->first || record->len > inbound->follows)
+        return "bytes at another place than behind those before";
+    inbound->follows -= (uint32_t)record->len;
+    inbound->first += record->len;
+    if (inbound->base.taker.handle)
+        return take_more(&inbound->base.taker, record);
+    memcpy(inbound->bytes + record->size, record->payload, record->len);
+    inbound->base.taker.got = inbound->first;
     return NULL;
 }

@@ -53,22 +53,80 @@ size_t rxd_piece_room(const struct message_peer *peer)
     return room.size - ep->heads - RXD_RECORD_SIZE;
 }
 
+static void put_piece(struct rxd_packet *packet, struct message_move *move,
+                      const struct rxd_record *record)
+{
+    fill(packet, move, rxd_record_put(record, packet->records + packet->base.len), record->len);
+    packet->base.len += RXD_RECORD_SIZE;
+    packet->base.move = move;
+    move->pending++;
+}
+
 bool rxd_piece(struct message_move *move, size_t len)
 {
     struct rxd_record record = {.kind = RXD_DATA, .id = move->taker, .size = move->at, .len = len};
-    size_t head = rxd_record_size(&record);
-    struct rxd_packet *packet = rxd_out_urgent(rxd_peer_of(move->peer), head + len);
+    struct rxd_packet *packet = rxd_out_urgent(rxd_peer_of(move->peer), RXD_RECORD_SIZE + len);
 
-    if (!packet)
-        return false;
-    fill(packet, move, rxd_record_put(&record, packet->records + packet->base.len), len);
-    packet->base.len += head;
-    packet->base.move = move;
-    move->pending++;
-    return true;
+    if (packet)
+        put_piece(packet, move, &record);
+    return packet;
+}
+
+/* ---- Out, unasked ---- */
+
+/* Where more is under way, a question costs no time, and the window is for requests; so is half of
+ * it in any case. */
+size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
+{
+    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT;
+    uint32_t used = peer->next_out - peer->acked + 1;
+    size_t room;
+
+    if (!most || !peer->theirs || !peer->introduced || post->flags & FI_FENCE ||
+        peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
+        return 0;
+    room = (RXD_WINDOW / 2 - used) * rxd_piece_room(&peer->base);
+    if (most > RXD_UNASKED)
+        most = RXD_UNASKED;
+    return most < room ? most : room;
+}
+
+void rxd_follow(struct rxd_op *op, size_t follows)
+{
+    struct message_move *move = &op->base.move;
+    struct rxd_record record = {.kind = RXD_FOLLOW, .id = message_handle_id(&op->base.handle)};
+    size_t room = rxd_piece_room(move->peer);
+
+    op->unasked = move->at;
+    for (; follows; follows -= record.len) {
+        struct rxd_packet *packet = rxd_out_behind(rxd_peer_of(move->peer));
+
+        if (!packet) {
+            message_peer_break(move->peer, FI_ENOMEM, "no memory for a packet");
+            return;
+        }
+        record.size = move->at;
+        record.len = follows < room ? follows : room;
+        put_piece(packet, move, &record);
+        move->at = move->limit = move->at + record.len;
+    }
 }
 
 /* ---- In ---- */
+
+/* Bytes that had come unasked were not kept. */
+static bool asks_again(struct message_taker *taker)
+{
+    struct rxd_inbound *inbound;
+    bool again;
+
+    if (taker->handle->kind != MESSAGE_INBOUND)
+        return false;
+    inbound = rxd_inbound_of(object_of(taker, struct message_inbound, taker));
+    again = inbound->dropped;
+    inbound->dropped = false;
+    return again;
+}
 
 /* Again when half of a window has come. */
 void rxd_pull(struct message_taker *taker)
@@ -81,6 +139,7 @@ void rxd_pull(struct message_taker *taker)
     taker->asked = taker->got + window < taker->want ? taker->got + window : taker->want;
     rxd_out_control(rxd_peer_of(peer),
                     &(struct rxd_record){.kind = RXD_PULL,
+                                         .flags = asks_again(taker) ? RXD_AGAIN : 0,
                                          .id = taker->from,
                                          .taker = message_handle_id(taker->handle),
                                          .size = taker->asked});

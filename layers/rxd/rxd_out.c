@@ -52,6 +52,15 @@ struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes)
     return packet_with_room(peer, &peer->base.out, false, bytes, false);
 }
 
+struct rxd_packet *rxd_out_behind(struct rxd_peer *peer)
+{
+    struct rxd_packet *packet = packet_get(peer, true);
+
+    if (packet)
+        list_attach(&packet->base.link, &peer->ordered);
+    return packet;
+}
+
 uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record)
 {
     size_t size = rxd_record_size(record) + record->len;
@@ -103,6 +112,7 @@ static uint8_t *put_head(struct rxd_packet *packet)
         head.flags |= RXD_INTRO;
         head.epoch = peer->epoch;
         head.giving = (uint32_t)peer->number;
+        head.unasked = RXD_UNASKED / RXD_UNASKED_UNIT;
         head.name = rxd_ep_of(peer->base.ep)->name;
     }
     start = packet->records - rxd_head_size(&head);

@@ -30,6 +30,17 @@ bool rxd_op_stays(struct message_op *base, int err)
     return true;
 }
 
+/* Packets that were not sent yet go on without their operation; they have copies. */
+static void forget_move(struct rxd_peer *peer, const struct message_move *move)
+{
+    list_for_each (item, &peer->ordered) {
+        struct rxd_packet *packet = list_item(item, struct rxd_packet, base.link);
+
+        if (packet->base.move == move)
+            packet->base.move = NULL;
+    }
+}
+
 void rxd_op_put(struct message_op *base)
 {
     struct rxd_op *op = rxd_op_of(base);
@@ -37,8 +48,11 @@ void rxd_op_put(struct message_op *base)
 
     if (op->lent)
         fi_close(&op->lent->fid);
-    if (!list_empty(&peer->ordered)) /* a fence may have waited for it */
-        message_peer_attend(&peer->base);
+    if (list_empty(&peer->ordered))
+        return;
+    message_peer_attend(&peer->base); /* a fence may have waited for it */
+    if (op->unasked)
+        forget_move(peer, &base->move);
 }
 
 void rxd_op_give_up(struct message_op *op)
@@ -62,6 +76,8 @@ static struct rxd_op *op_get(struct rxd_peer *peer, const struct message_posting
     op = rxd_op_of(base);
     op->sent = op->early = false;
     op->lent = NULL;
+    op->unasked = 0;
+    op->again = false;
     list_init(&op->in_packet);
     return op;
 }
@@ -106,14 +122,28 @@ static bool ends_early(const struct rxd_peer *peer, const struct op *post)
     return peer->introduced && !(post->flags & more);
 }
 
-/* Bytes that go with a request: all that fit, or a little of a larger one. The rest is asked for
- * anyway, and a small packet is there sooner than a large one; over several rails nothing else
- * could leave while the large one takes one of them. */
-static size_t goes_with_request(size_t len, size_t room)
+/* Bytes that go with a request: all that fit, or a little of a larger one. The rest is read, leaves
+ * right behind it, or is asked for, and a small packet is there sooner than a large one; over
+ * several rails nothing else could leave while the large one takes one of them. */
+static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_record *record,
+                   struct fid_mr **lent)
 {
-    if (len <= room)
-        return len;
-    return room < RXD_FIRST ? room : RXD_FIRST;
+    struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
+    bool message = record->kind == RXD_MSG;
+    size_t room = ep->room - rxd_record_size(record), left;
+
+    record->size = record->len = post->len;
+    if (__builtin_expect(post->len <= room, 1))
+        return;
+    if ((!message && !ep->stops) || !rxd_read_lend(ep, post, record, lent))
+        record->follows = message ? (uint32_t)rxd_may_follow(peer, post) : 0;
+    if (record->follows)
+        record->flags |= RXD_FOLLOWED;
+    room = ep->room - rxd_record_size(record);
+    record->len = room < RXD_FIRST ? room : RXD_FIRST;
+    left = post->len - record->len;
+    if (record->follows > left)
+        record->follows = (uint32_t)left;
 }
 
 /* A message or a write. */
@@ -121,22 +151,17 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
                            struct rxd_record *record)
 {
     const struct op *post = posting->op;
-    struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
-    size_t room = ep->room - rxd_record_size(record), len = post->len;
     bool message = record->kind == RXD_MSG;
     struct fid_mr *lent = NULL;
+    size_t len = post->len;
     struct rxd_op *op;
     uint8_t *payload;
 
-    if (__builtin_expect(len > room, 0) && (message || ep->stops) &&
-        rxd_read_lend(ep, post, record, &lent))
-        room = ep->room - rxd_record_size(record);
-    record->size = len;
-    record->len = goes_with_request(len, room);
+    divide(peer, post, record, &lent);
     if (post->flags & OP_DELIVERED && message)
         record->flags |= RXD_WANTS_DONE;
     op = op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE,
-                message && len <= room && !(record->flags & RXD_WANTS_DONE));
+                message && record->len == len && !(record->flags & RXD_WANTS_DONE));
     if (!op) {
         if (lent)
             fi_close(&lent->fid);
@@ -153,8 +178,10 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     if (record->len == len)
         return 0;
     message_op_copy_segments(&op->base, post);
-    op->base.move.direct = ep->gathers;
+    op->base.move.direct = rxd_ep_of(peer->base.ep)->gathers;
     op->base.move.at = op->base.move.limit = record->len;
+    if (record->follows)
+        rxd_follow(op, record->follows);
     return 0;
 }
 

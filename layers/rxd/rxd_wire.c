@@ -18,6 +18,8 @@ enum {
     AT_GIVING = 8,
     AT_FAMILY = 12,
     AT_OWN_LEN = 13,
+    AT_UNASKED = 13, /* of an IP address */
+    AT_UNASKED_OWN = 14,
     AT_PORT = 14,
     AT_HOST = 16,
     AT_SCOPE = 32,
@@ -107,6 +109,7 @@ void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
     put64(raw + AT_EPOCH, head->epoch);
     put32(raw + AT_GIVING, head->giving);
     put_name(&head->name, raw);
+    raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED] = head->unasked;
 }
 
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
@@ -132,6 +135,7 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
     head->giving = get32(raw + AT_GIVING);
     if (!head->epoch || !head->giving || !get_name(raw, len - RXD_HEAD_SIZE, &head->name))
         return "an introduction that says nothing";
+    head->unasked = raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED];
     return NULL;
 }
 
@@ -151,7 +155,8 @@ size_t rxd_record_size(const struct rxd_record *record)
 {
     return RXD_RECORD_SIZE + (record->flags & RXD_TAGGED ? 8u : 0u) +
            (record->flags & RXD_HAS_DATA ? 8u : 0u) + (record->flags & RXD_READABLE ? 16u : 0u) +
-           (record->flags & RXD_TO_CONTEXT ? 4u : 0u) + (has_taker(record->kind) ? 4u : 0u) +
+           (record->flags & RXD_TO_CONTEXT ? 4u : 0u) + (record->flags & RXD_FOLLOWED ? 4u : 0u) +
+           (has_taker(record->kind) ? 4u : 0u) +
            (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
 }
 
@@ -195,6 +200,10 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
         put32(raw, record->context);
         raw += 4;
     }
+    if (record->flags & RXD_FOLLOWED) {
+        put32(raw, record->follows);
+        raw += 4;
+    }
     if (has_taker(record->kind)) {
         put32(raw, record->taker);
         raw += 4;
@@ -205,16 +214,18 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
 static const char *check_kind(const struct rxd_record *record, bool ordered)
 {
     static const uint8_t flags[] = {
-        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT,
+        [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT |
+                    RXD_FOLLOWED,
         [RXD_WRITE] = RXD_HAS_DATA | RXD_READABLE | RXD_TO_CONTEXT,
         [RXD_READ] = RXD_TO_CONTEXT,
         [RXD_ATOMIC] = RXD_TO_CONTEXT,
-        [RXD_GONE] = 0,
+        [RXD_PULL] = RXD_AGAIN,
+        [RXD_FOLLOW] = 0,
     };
 
-    if (record->kind < RXD_MSG || record->kind > RXD_GONE)
+    if (record->kind < RXD_MSG || record->kind > RXD_FOLLOW)
         return "a record of an unknown kind";
-    if (ordered != (record->kind <= RXD_BYE))
+    if (ordered != rxd_is_ordered(record->kind))
         return "a record in a packet of another kind";
     return record->flags & ~flags[record->kind] ? "a record with flags that it has not" : NULL;
 }
@@ -235,6 +246,17 @@ static const char *check_places(const struct rxd_record *record)
                                                                : NULL;
 }
 
+static const char *check_follows(const struct rxd_record *record)
+{
+    if (!(record->flags & RXD_FOLLOWED))
+        return NULL;
+    if (record->flags & RXD_READABLE)
+        return "bytes behind a message that is to be read";
+    return record->follows && record->follows <= record->size - record->len
+               ? NULL
+               : "a message behind which no bytes come, or more than it has";
+}
+
 static const char *check_sizes(const struct rxd_record *record)
 {
     if (record->flags & RXD_TO_CONTEXT && (!record->context || record->context >= RXD_CONTEXTS))
@@ -244,7 +266,8 @@ static const char *check_sizes(const struct rxd_record *record)
     case RXD_WRITE:
         if (record->len > record->size)
             return "more bytes than the request has";
-        return record->len || !record->size ? NULL : "a request that begins with no bytes";
+        return record->len || !record->size ? check_follows(record)
+                                            : "a request that begins with no bytes";
     case RXD_READ:
     case RXD_BYE:
     case RXD_GONE:
@@ -252,6 +275,7 @@ static const char *check_sizes(const struct rxd_record *record)
     case RXD_DONE:
         return record->len || record->size > STATUS_MAX ? "an end with a wrong status" : NULL;
     case RXD_DATA:
+    case RXD_FOLLOW:
         return !record->len || record->size > UINT64_MAX - record->len ? "data of no bytes, or "
                                                                          "beyond all memory"
                                                                        : NULL;
@@ -297,6 +321,10 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
     }
     if (record->flags & RXD_TO_CONTEXT) {
         record->context = get32(raw);
+        raw += 4;
+    }
+    if (record->flags & RXD_FOLLOWED) {
+        record->follows = get32(raw);
         raw += 4;
     }
     if (has_taker(record->kind)) {

@@ -24,6 +24,7 @@ enum {
     RXD_PLACES = 4,          /* remote segments of an access */
     RXD_PAYLOAD_MAX = 65535, /* bytes behind a record */
     RXD_CONTEXTS = 64,       /* receive contexts of an endpoint, at most */
+    RXD_UNASKED_UNIT = 1024, /* bytes that `unasked` of an introduction counts */
 };
 
 enum rxd_head_flag {
@@ -39,6 +40,7 @@ struct rxd_head {
     /* With RXD_INTRO: */
     uint64_t epoch;       /* of the sender's state for this receiver; a later one is larger */
     uint32_t giving;      /* the number that the receiver is to use */
+    uint8_t unasked;      /* it takes so much of a message unasked; 0: it knows no such bytes */
     struct rxd_name name; /* of the sender; points into the packet */
 };
 
@@ -52,6 +54,7 @@ enum rxd_kind {
     RXD_DATA,    /* bytes from `size` on, for who asked */
     RXD_DONE,    /* a request has ended, with the error `size`, or 0 */
     RXD_GONE,    /* the bytes that taker `id` asked for are there no more */
+    RXD_FOLLOW,  /* ordered, behind its message `id`: bytes from `size` on, unasked */
 };
 
 enum rxd_record_flag {
@@ -60,6 +63,8 @@ enum rxd_record_flag {
     RXD_WANTS_DONE = 4,  /* the requester waits for RXD_DONE */
     RXD_READABLE = 8,    /* of a message or write: its memory may be read by the lower */
     RXD_TO_CONTEXT = 16, /* of a request: for a receive context other than the first */
+    RXD_FOLLOWED = 32,   /* of a message: bytes follow in RXD_FOLLOW, before any other request */
+    RXD_AGAIN = 64,      /* of PULL: those were not kept; from the first of them on */
 };
 
 struct rxd_record {
@@ -70,6 +75,7 @@ struct rxd_record {
     uint64_t tag, data;
     uint64_t addr, key; /* RXD_READABLE: where all of it is, for the lower's reads */
     uint32_t context;   /* RXD_TO_CONTEXT: from 1 on */
+    uint32_t follows;   /* RXD_FOLLOWED: so many bytes */
     uint8_t place_count, datatype, op, function;
     struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
     const uint8_t *payload;
@@ -82,6 +88,12 @@ enum rxd_function {
     RXD_FETCH,
     RXD_COMPARE
 };
+
+/* Is it one of those that are carried out in the order of their packets? */
+static inline bool rxd_is_ordered(uint8_t kind)
+{
+    return kind <= RXD_BYE || kind == RXD_FOLLOW;
+}
 
 /* Bytes of an introduction by that name. */
 static inline size_t rxd_intro_size(const struct rxd_name *name)

@@ -8,7 +8,7 @@ local rxd = Proto("weft_rxd", "Weft messages (rxd)")
 
 local HEADER, TOKEN = 56, 24
 local types = {[0] = "OPEN", "TOKEN", "ACCEPT", "DATA", "ACK", "PROBE", "RESET", "CLOSE"}
-local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE"}
+local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE", "FOLLOW"}
 
 local a = {
     version = ProtoField.uint8("arq.version", "Version", base.DEC, nil, 0xf0),
@@ -42,6 +42,7 @@ local r = {
     ack = ProtoField.uint32("weft_rxd.ack", "Carried out below"),
     epoch = ProtoField.uint64("weft_rxd.epoch", "Epoch"),
     giving = ProtoField.uint32("weft_rxd.giving", "Number given"),
+    unasked = ProtoField.uint8("weft_rxd.unasked", "Takes unasked, in KiB"),
     addr = ProtoField.bytes("weft_rxd.addr", "Address"),
     kind = ProtoField.uint8("weft_rxd.kind", "Kind", base.DEC, kinds),
     tagged = ProtoField.bool("weft_rxd.tagged", "Tagged", 8, nil, 1),
@@ -49,6 +50,8 @@ local r = {
     wants_done = ProtoField.bool("weft_rxd.wants_done", "Wants DONE", 8, nil, 4),
     readable = ProtoField.bool("weft_rxd.readable", "Memory may be read", 8, nil, 8),
     to_context = ProtoField.bool("weft_rxd.to_context", "To a receive context", 8, nil, 16),
+    followed = ProtoField.bool("weft_rxd.followed", "Bytes follow", 8, nil, 32),
+    again = ProtoField.bool("weft_rxd.again", "Bytes that followed are asked for", 8, nil, 64),
     length = ProtoField.uint16("weft_rxd.length", "Payload length"),
     id = ProtoField.uint32("weft_rxd.id", "Id"),
     size = ProtoField.uint64("weft_rxd.size", "Size"),
@@ -58,6 +61,7 @@ local r = {
     memory = ProtoField.uint64("weft_rxd.memory", "Memory", base.HEX),
     key = ProtoField.uint64("weft_rxd.key", "Key", base.HEX),
     context = ProtoField.uint32("weft_rxd.context", "Receive context"),
+    follows = ProtoField.uint32("weft_rxd.follows", "Bytes that follow"),
     places = ProtoField.bytes("weft_rxd.places", "Remote memory"),
     payload = ProtoField.bytes("weft_rxd.payload", "Payload"),
 }
@@ -83,6 +87,8 @@ local function record(range, at, tree)
     sub:add(r.wants_done, range(at + 1, 1))
     sub:add(r.readable, range(at + 1, 1))
     sub:add(r.to_context, range(at + 1, 1))
+    sub:add(r.followed, range(at + 1, 1))
+    sub:add(r.again, range(at + 1, 1))
     sub:add_le(r.length, range(at + 2, 2))
     sub:add_le(r.id, range(at + 4, 4))
     sub:add_le(r.size, range(at + 8, 8))
@@ -97,6 +103,7 @@ local function record(range, at, tree)
     if math.floor(flags / 2) % 2 == 1 and not take(r.data, 8) then return nil end
     if math.floor(flags / 8) % 2 == 1 and not (take(r.memory, 8) and take(r.key, 8)) then return nil end
     if math.floor(flags / 16) % 2 == 1 and not take(r.context, 4) then return nil end
+    if math.floor(flags / 32) % 2 == 1 and not take(r.follows, 4) then return nil end
     if (kind == 3 or kind == 4 or kind == 6) and not take(r.taker, 4) then return nil end
     if kind >= 2 and kind <= 4 then
         if pos + 4 > range:len() then return nil end
@@ -120,6 +127,7 @@ local function show_rxd(buffer, pinfo, tree)
         if range:len() < 56 then sub:add_proto_expert_info(bad) return end
         sub:add_le(r.epoch, range(16, 8))
         sub:add_le(r.giving, range(24, 4))
+        sub:add(r.unasked, range(range(28, 1):uint() == 1 and 30 or 29, 1))
         sub:add(r.addr, range(28, 28))
         at = 56
     end

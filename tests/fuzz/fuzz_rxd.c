@@ -22,7 +22,10 @@ static void check_bounds(const struct rxd_record *record, const uint8_t *raw, si
 #endif
     must(record->context < RXD_CONTEXTS);
     must(!record->context == !(record->flags & RXD_TO_CONTEXT));
-    if (record->kind == RXD_DATA)
+    must(!record->follows == !(record->flags & RXD_FOLLOWED));
+    must(record->follows <= record->size && record->len <= UINT64_MAX - record->follows);
+    must(!record->follows || record->follows + record->len <= record->size);
+    if (record->kind == RXD_DATA || record->kind == RXD_FOLLOW)
         must(record->size + record->len > record->size);
 }
 
@@ -41,7 +44,7 @@ static void check_again(const struct rxd_record *record, size_t size, bool order
     must(again.kind == record->kind && again.flags == record->flags && again.id == record->id);
     must(again.size == record->size && again.tag == record->tag && again.data == record->data);
     must(again.taker == record->taker && again.len == record->len);
-    must(again.context == record->context);
+    must(again.context == record->context && again.follows == record->follows);
     must(!memcmp(again.places, record->places, again.place_count * sizeof(again.places[0])));
     /* Cut short anywhere it is refused. */
     for (size_t i = 0; i < size; i += 1 + size / 64)
@@ -62,6 +65,7 @@ static void check_head(const struct rxd_head *head)
     if (!(head->flags & RXD_INTRO))
         return;
     must(again.epoch == head->epoch && again.giving == head->giving);
+    must(again.unasked == head->unasked);
     must(rxd_name_equal(&again.name, &head->name));
 }
 

@@ -21,7 +21,7 @@ static const char *again(const struct rxd_record *record, size_t cut, struct rxd
     size_t size = rxd_record_size(record) + record->len, got_size;
 
     memset(rxd_record_put(record, bytes), 'x', record->len);
-    return rxd_record_get(bytes, size - cut, record->kind <= RXD_BYE, got, &got_size);
+    return rxd_record_get(bytes, size - cut, rxd_is_ordered(record->kind), got, &got_size);
 }
 
 static const struct rxd_record good[] = {
@@ -96,6 +96,16 @@ static const struct rxd_record good[] = {
      .place_count = 1,
      .places = {{1, 8, 2}}},
     {.kind = RXD_BYE},
+    {.kind = RXD_MSG,
+     .flags = RXD_TAGGED | RXD_TO_CONTEXT | RXD_FOLLOWED,
+     .id = 9,
+     .size = 105,
+     .tag = 3,
+     .context = 1,
+     .follows = 100,
+     .len = 5},
+    {.kind = RXD_FOLLOW, .id = 9, .size = 5, .len = 100},
+    {.kind = RXD_PULL, .flags = RXD_AGAIN, .id = 9, .taker = 6, .size = 105},
 };
 
 static void records_come_out_as_they_went_in(void **state)
@@ -109,6 +119,7 @@ static void records_come_out_as_they_went_in(void **state)
         assert_int_equal(got.id, good[i].id);
         assert_int_equal(got.taker, good[i].taker);
         assert_int_equal(got.context, good[i].context);
+        assert_int_equal(got.follows, good[i].follows);
         assert_int_equal(got.size, good[i].size);
         assert_int_equal(got.tag, good[i].tag);
         assert_int_equal(got.data, good[i].data);
@@ -126,7 +137,7 @@ static void records_that_cannot_be_are_refused(void **state)
     struct rxd_record got,
         all[] = {
             {.kind = 0},
-            {.kind = RXD_GONE + 1},
+            {.kind = RXD_FOLLOW + 1},
             {.kind = RXD_MSG, .size = 1, .len = 2},
             {.kind = RXD_MSG, .size = 1},
             {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
@@ -143,6 +154,25 @@ static void records_that_cannot_be_are_refused(void **state)
             {.kind = RXD_MSG, .flags = RXD_TO_CONTEXT},
             {.kind = RXD_MSG, .flags = RXD_TO_CONTEXT, .context = RXD_CONTEXTS},
             {.kind = RXD_DATA, .flags = RXD_TO_CONTEXT, .context = 1, .len = 1},
+            {.kind = RXD_DATA, .flags = RXD_AGAIN, .len = 1},
+            {.kind = RXD_FOLLOW, .size = 1},
+            {.kind = RXD_FOLLOW, .size = UINT64_MAX, .len = 1},
+            {.kind = RXD_FOLLOW, .flags = RXD_FOLLOWED, .follows = 1, .len = 1},
+            {.kind = RXD_MSG, .flags = RXD_FOLLOWED, .size = 2, .len = 1},
+            {.kind = RXD_MSG, .flags = RXD_FOLLOWED, .size = 2, .follows = 2, .len = 1},
+            {.kind = RXD_MSG, .flags = RXD_FOLLOWED, .size = 0, .follows = 1},
+            {.kind = RXD_MSG,
+             .flags = RXD_FOLLOWED | RXD_READABLE,
+             .size = 2,
+             .follows = 1,
+             .len = 1},
+            {.kind = RXD_WRITE,
+             .flags = RXD_FOLLOWED,
+             .size = 2,
+             .follows = 1,
+             .len = 1,
+             .place_count = 1,
+             .places = {{0, 2, 0}}},
         };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -155,7 +185,8 @@ static void heads_say_who_sends(void **state)
                                        .sequence = 5,
                                        .ack = 6,
                                        .epoch = 7,
-                                       .giving = 8};
+                                       .giving = 8,
+                                       .unasked = 200};
 
     assert_int_equal(addr_from_str("[fe80::1%2]:7471", SIZE_MAX, &head.name.addr), 0);
     rxd_head_put(&head, bytes);
@@ -164,6 +195,7 @@ static void heads_say_who_sends(void **state)
     assert_int_equal(got.ack, 6);
     assert_int_equal(got.epoch, 7);
     assert_int_equal(got.giving, 8);
+    assert_int_equal(got.unasked, 200);
     assert_true(addr_equal(&got.name.addr.sa, &head.name.addr.sa));
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
@@ -174,6 +206,7 @@ static void heads_say_who_sends(void **state)
     rxd_head_put(&head, bytes);
     assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
     assert_true(rxd_name_equal(&got.name, &head.name));
+    assert_int_equal(got.unasked, 200);
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
     head.flags = RXD_ORDERED; /* nobody's */
