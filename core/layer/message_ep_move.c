@@ -64,7 +64,7 @@ static void run_one(struct message_move *move)
     size_t room = wire->piece_room(peer);
 
     while (has_room(move) && list_empty(&peer->broken)) {
-        size_t left = move->limit - move->at;
+        size_t left = move->limit - move->at, made;
 
         if (!list_empty(&peer->out))
             wire->flush(peer, true);
@@ -76,11 +76,12 @@ static void run_one(struct message_move *move)
         }
         if (wire->burst && wire->burst(move))
             continue;
-        if (!wire->piece(move, left < room ? left : room)) {
+        made = wire->piece(move, left < room ? left : room);
+        if (!made) {
             message_peer_break(peer, FI_ENOMEM, "no memory for a packet");
             return;
         }
-        move->at += left < room ? left : room;
+        move->at += made;
         wire->flush(peer, has_room(move));
     }
 }

@@ -77,14 +77,14 @@ struct message_wire {
     /* It ends, its bytes with it, while its peer may wait for them; NULL without contexts. */
     void (*give_up)(struct message_op *op);
 
-    /* Bytes: how many a packet takes to that peer; one is queued, with len of them from move->at
-     * on (false without memory); asks for more, if it is time to. Memory of a peer's write is gone:
-     * what is wrong, or NULL, and the access has ended. */
+    /* Bytes: how many a packet takes to that peer; one is queued, with up to len of them from
+     * move->at on (so many; 0 without memory); asks for more, if it is time to. Memory of a peer's
+     * write is gone: what is wrong, or NULL, and the access has ended. */
     size_t (*piece_room)(const struct message_peer *peer);
     /* While none of the peer's packets waits: bytes that may leave, in few instructions each, until
      * the lower is full. False: none of them; then it is done by piece and flush. May be NULL. */
     bool (*burst)(struct message_move *move);
-    bool (*piece)(struct message_move *move, size_t len);
+    size_t (*piece)(struct message_move *move, size_t len);
     void (*pull)(struct message_taker *taker);
     const char *(*lost)(struct message_access *access);
     /* The rest of a write comes by the lower's own reads: true, and message_access_fetched follows,

@@ -207,7 +207,7 @@ void rxd_run(struct message_peer *peer);
 /* ---- rxd_move.c ---- */
 
 size_t rxd_piece_room(const struct message_peer *peer);
-bool rxd_piece(struct message_move *move, size_t len);
+size_t rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
 /* How many bytes may leave behind a message that is posted, unasked. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);

@@ -62,14 +62,14 @@ static void put_piece(struct rxd_packet *packet, struct message_move *move,
     move->pending++;
 }
 
-bool rxd_piece(struct message_move *move, size_t len)
+size_t rxd_piece(struct message_move *move, size_t len)
 {
     struct rxd_record record = {.kind = RXD_DATA, .id = move->taker, .size = move->at, .len = len};
     struct rxd_packet *packet = rxd_out_urgent(rxd_peer_of(move->peer), RXD_RECORD_SIZE + len);
 
     if (packet)
         put_piece(packet, move, &record);
-    return packet;
+    return packet ? len : 0;
 }
 
 /* ---- Out, unasked ---- */

@@ -61,7 +61,7 @@ struct srd_transfer;
 /* An operation that sends something. */
 struct srd_op {
     struct message_op base;
-    bool device;                   /* its memory is none that the CPU reaches */
+    uint8_t device;                /* a bit for each segment that the CPU does not reach */
     bool gathers;                  /* packets may have its memory */
     void *desc[MESSAGE_IOV];       /* the lower's, of its segments, of those */
     struct srd_transfer *transfer; /* the lower's access, of a native one; or NULL */
@@ -322,6 +322,8 @@ void srd_sent(struct message_packet *packet, int err);
 /* Is a segment of these descriptors such memory? */
 bool srd_is_device(const struct srd_ep *ep, void *const *desc, size_t count);
 bool srd_op_is_device(const struct srd_ep *ep, const struct op *op);
+/* Which of its segments are: a bit for each. */
+uint8_t srd_device_segments(const struct srd_ep *ep, const struct op *op);
 /* May it be sent to that peer? 0, or the result of the call: -FI_EAGAIN until the peer's HANDSHAKE
  * has come. */
 int srd_device_admit(struct srd_peer *peer, const struct op *op);
@@ -379,8 +381,11 @@ bool srd_rests(const struct srd_peer *peer);
 /* Queues a packet, header->len bytes of which the caller writes where the result says; NULL without
  * memory. The sender is added to the header. move: it is of that one, or NULL. */
 uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move);
+/* Of len bytes of the move's, from move->at on: those that one packet takes, since memory that the
+ * CPU does not reach goes as a segment behind the header, of which there is one. */
+size_t srd_out_most(const struct message_move *move, size_t len);
 /* The same with bytes of the move's, from move->at on, which are copied unless they lie in one
- * segment that the lower takes. False without memory. */
+ * segment that the lower takes. No more than srd_out_most. False without memory. */
 bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move);
 /* Adds who sends it: an address, or the connid. */
 void srd_out_sender(const struct srd_peer *peer, struct srd_header *header);
@@ -421,7 +426,7 @@ void srd_refuse(struct srd_peer *peer, const struct srd_header *header);
 /* ---- srd_move.c ---- */
 
 size_t srd_piece_room(const struct message_peer *peer);
-bool srd_piece(struct message_move *move, size_t len);
+size_t srd_piece(struct message_move *move, size_t len);
 void srd_pull(struct message_taker *taker);
 /* A packet of the peer's about bytes that move: what is wrong with it, or NULL. */
 const char *srd_move_cts(struct message_peer *peer, const struct srd_header *header);

@@ -110,6 +110,8 @@ static void send_all(struct burst *burst, size_t size, size_t end)
 
         while (at - begin >= iov[i].iov_len)
             begin += iov[i++].iov_len;
+        if (__builtin_expect(burst->op->device, 0) && slice.iov_len > iov[i].iov_len - (at - begin))
+            slice.iov_len = iov[i].iov_len - (at - begin); /* srd_out_most */
         if (slice.iov_len > iov[i].iov_len - (at - begin) || (registers && !burst->op->desc[i]))
             break;
         slice.iov_base = (char *)iov[i].iov_base + (at - begin);

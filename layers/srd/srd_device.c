@@ -44,6 +44,17 @@ bool srd_op_is_device(const struct srd_ep *ep, const struct op *op)
              srd_is_device(ep, op->result.desc, op->result.count)));
 }
 
+uint8_t srd_device_segments(const struct srd_ep *ep, const struct op *op)
+{
+    unsigned bits = 0;
+
+    if (__builtin_expect(!ep->devices, 1) || !op->desc)
+        return 0;
+    for (size_t i = 0; i < op->count; i++)
+        bits |= (unsigned)srd_is_device(ep, op->desc + i, 1) << i;
+    return (uint8_t)bits;
+}
+
 /* ---- Out ---- */
 
 static bool has_regions(const struct srd_ep *ep, const struct op *op)
@@ -55,16 +66,10 @@ static bool has_regions(const struct srd_ep *ep, const struct op *op)
     return true;
 }
 
-/* By the device, or in packets of one segment each; or, of messages, read by the peer. */
+/* Sends and writes go by the device, or in packets of one segment each; reads by the device. */
 static bool has_a_way(const struct srd_peer *peer, const struct op *op)
 {
-    const struct srd_ep *ep = srd_ep_of(peer->base.ep);
-
-    if (!op->len)
-        return true;
-    if (op->group == OP_GROUP_RMA)
-        return srd_is_native(peer, op) || (op->count == 1 && op->kind & FI_WRITE);
-    return op->count == 1 || (ep->reads && peer->features & SRD_CAN_READ);
+    return op->group != OP_GROUP_RMA || op->kind & FI_WRITE || !op->len || srd_is_native(peer, op);
 }
 
 int srd_device_admit(struct srd_peer *peer, const struct op *op)
@@ -82,8 +87,8 @@ int srd_device_admit(struct srd_peer *peer, const struct op *op)
     if (has_a_way(peer, op))
         return 0;
     LOG_WARN("srd", FI_LOG_EP_DATA,
-             ": memory of a device goes by devices that access remote memory, which the peer's "
-             "does not, or in one segment");
+             ": memory of a device is read into by devices that access remote memory, which the "
+             "peer's does not");
     return -FI_EOPNOTSUPP;
 }
 

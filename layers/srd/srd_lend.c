@@ -95,7 +95,8 @@ static bool send_anew(struct srd_op *op, struct srd_header *request)
         return srd_out(move->peer, request, move);
     }
     room = srd_out_room(srd_peer_of(move->peer), request);
-    if (!srd_put_bytes(&op->base, request, move->total < room ? move->total : room))
+    if (!srd_put_bytes(&op->base, request,
+                       srd_out_most(move, move->total < room ? move->total : room)))
         return false;
     move->limit = move->at;
     return true;
@@ -115,10 +116,12 @@ const char *srd_take_nack(struct message_peer *peer, const struct srd_header *he
     srd_lent_put(srd_ep_of(peer->ep), op->lent);
     op->lent = NULL;
     base->answered = !srd_is_dc(request.type);
-    op->gathers = op->device; /* the application may have closed the region, so it was not read */
-    if (op->device && base->iov_count > 1)
-        message_peer_break(peer, FI_EIO, "memory of a device in several segments cannot be sent");
-    else if (send_anew(op, &request))
+    op->gathers = op->device;
+    for (size_t i = 0; i < base->iov_count; i++) {
+        if (!(op->device >> i & 1))
+            op->desc[i] = NULL; /* the application may have closed it, so it was not read */
+    }
+    if (send_anew(op, &request))
         message_peer_attend(peer);
     else
         message_peer_break(peer, FI_ENOMEM, "no memory for a message that is sent anew");

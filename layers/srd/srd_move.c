@@ -11,12 +11,14 @@ size_t srd_piece_room(const struct message_peer *peer)
     return peer->ep->packet_size - SRD_DATA_HEAD;
 }
 
-bool srd_piece(struct message_move *move, size_t len)
+size_t srd_piece(struct message_move *move, size_t len)
 {
-    struct srd_header header = {
-        .type = SRD_CTSDATA, .recv_id = move->taker, .offset = move->at, .len = len};
+    struct srd_header header = {.type = SRD_CTSDATA,
+                                .recv_id = move->taker,
+                                .offset = move->at,
+                                .len = srd_out_most(move, len)};
 
-    return srd_out_bytes(move->peer, &header, move);
+    return srd_out_bytes(move->peer, &header, move) ? header.len : 0;
 }
 
 /* The peer asks for bytes of a send, or (SRD_CTS_READ) of its read. */

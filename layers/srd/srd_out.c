@@ -70,27 +70,51 @@ uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct me
     return payload;
 }
 
+/* Of a move of an operation. */
+static const struct srd_op *op_of(const struct message_move *move)
+{
+    return srd_op_of(object_of(move, struct message_op, move));
+}
+
+/* The number of the segment that the next byte is in. *rest: its bytes from that on. */
+static size_t segment_at(const struct message_move *move, struct iovec *rest)
+{
+    size_t at = move->at, i = 0;
+
+    while (at >= move->iov[i].iov_len)
+        at -= move->iov[i++].iov_len;
+    *rest = (struct iovec){(char *)move->iov[i].iov_base + at, move->iov[i].iov_len - at};
+    return i;
+}
+
+size_t srd_out_most(const struct message_move *move, size_t len)
+{
+    struct iovec rest;
+
+    if (__builtin_expect(move->held || !len || !op_of(move)->device, 1))
+        return len;
+    segment_at(move, &rest);
+    return len < rest.iov_len ? len : rest.iov_len;
+}
+
 /* The bytes of an operation lie in one segment, which the lower takes. */
 static bool set_slice(struct srd_packet *packet, struct message_move *move, size_t len)
 {
-    const struct srd_op *op = srd_op_of(object_of(move, struct message_op, move));
-    size_t at = move->at, i = 0;
+    const struct srd_op *op = op_of(move);
+    struct iovec rest;
+    size_t i;
 
     if (!op->gathers)
         return false;
-    while (at >= move->iov[i].iov_len)
-        at -= move->iov[i++].iov_len;
-    if (len > move->iov[i].iov_len - at || (!op->desc[i] && srd_ep_of(move->peer->ep)->registers))
+    i = segment_at(move, &rest);
+    if (len > rest.iov_len || (!op->desc[i] && srd_ep_of(move->peer->ep)->registers)) {
+        assert(!(op->device >> i & 1)); /* srd_device_admit, srd_out_most */
         return false;
-    packet->slice = (struct iovec){(char *)move->iov[i].iov_base + at, len};
+    }
+    packet->slice = (struct iovec){rest.iov_base, len};
     packet->slice_desc = op->desc[i];
     move->direct = true;
     return true;
-}
-
-static bool is_device(const struct message_move *move)
-{
-    return srd_op_of(object_of(move, struct message_op, move))->device;
 }
 
 bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move)
@@ -99,10 +123,9 @@ bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct 
 
     if (!packet)
         return false;
-    if (header->len && !move->held && (header->len >= SRD_GATHER || is_device(move)) &&
+    if (header->len && !move->held && (header->len >= SRD_GATHER || op_of(move)->device) &&
         set_slice(packet, move, header->len))
         return true;
-    assert(move->held || !header->len || !is_device(move)); /* srd_device_admit */
     iov_gather(move->iov, move->iov_count, move->at, packet->bytes + packet->base.len, header->len);
     packet->base.len += header->len;
     return true;

@@ -17,7 +17,7 @@ bool srd_op_is_over(const struct message_op *op)
 
 void srd_op_init(struct message_op *op)
 {
-    srd_op_of(op)->device = false;
+    srd_op_of(op)->device = 0;
     srd_op_of(op)->transfer = NULL;
     srd_op_of(op)->lent = NULL;
 }
@@ -68,7 +68,7 @@ static void keep_segments(struct message_op *op, const struct op *post)
     struct srd_op *mine = srd_op_of(op);
 
     message_op_copy_segments(op, post);
-    mine->device = srd_is_device(srd_ep_of(ep), post->desc, post->count);
+    mine->device = srd_device_segments(srd_ep_of(ep), post);
     mine->gathers = mine->device || (post->len >= SRD_GATHER && srd_ep_of(ep)->gathers &&
                                      !(post->flags & FI_INJECT) && !op_is_inject(post));
     for (size_t i = 0; mine->gathers && i < post->count; i++) {
@@ -105,15 +105,31 @@ static bool may_lend(const struct srd_peer *peer, const struct op *post, size_t 
            !(post->flags & FI_INJECT) && !op_is_inject(post);
 }
 
+static bool lies_in_one_segment(const struct op *post)
+{
+    for (size_t i = 0; i < post->count; i++) {
+        if (post->iov[i].iov_len == post->len)
+            return true;
+    }
+    return !post->len;
+}
+
+/* Must its bytes go in several packets, however few they are? */
+static bool is_split(const struct srd_ep *ep, const struct op *post)
+{
+    return __builtin_expect(ep->devices, 0) && srd_is_device(ep, post->desc, post->count) &&
+           !lies_in_one_segment(post);
+}
+
 /* By size: the type without a tag, which that with one follows. Memory that the CPU does not reach
- * is read by the peer if one segment of a packet does not take it. */
+ * is read by the peer, if it can, where one packet does not take it. */
 static uint8_t message_type(const struct srd_peer *peer, const struct srd_header *eager,
                             const struct op *post, bool dc)
 {
     const struct srd_ep *ep = srd_ep_of(peer->base.ep);
     bool device = srd_is_device(ep, post->desc, post->count);
 
-    if (post->len <= srd_out_room(peer, eager) && (!device || post->count == 1))
+    if (post->len <= srd_out_room(peer, eager) && !is_split(ep, post))
         return dc ? SRD_DC_EAGER_MSG : SRD_EAGER_MSG;
     if (post->len <= ep->limits.medium && !(device && may_lend(peer, post, 0)))
         return dc ? SRD_DC_MEDIUM_MSG : SRD_MEDIUM_MSG;
@@ -133,7 +149,7 @@ static bool put_pieces(struct message_op *op, struct srd_header *header, size_t 
     while (op->move.at < end) {
         size_t left = end - op->move.at;
 
-        if (!srd_put_bytes(op, header, left < size ? left : size))
+        if (!srd_put_bytes(op, header, srd_out_most(&op->move, left < size ? left : size)))
             return false;
     }
     return true;
@@ -148,8 +164,7 @@ static bool lend_message(struct srd_peer *peer, struct message_op *op, const str
     bool tagged = post->group == OP_GROUP_TSEND, runs;
     size_t runt = ep->limits.runt < post->len ? ep->limits.runt & ~(size_t)7 : post->len;
 
-    runs = runt && !srd_is_dc(header->type) && peer->features & SRD_CAN_RUNT && !ep->lent_count &&
-           (post->count == 1 || !srd_op_of(op)->device);
+    runs = runt && !srd_is_dc(header->type) && peer->features & SRD_CAN_RUNT && !ep->lent_count;
     if (!srd_lend(srd_op_of(op), post, header,
                   (uint8_t)((runs ? SRD_RUNTREAD_MSG : SRD_LONGREAD_MSG) + tagged)))
         return false;
@@ -171,10 +186,8 @@ static bool put_message(struct srd_peer *peer, struct message_op *op, const stru
         may_lend(peer, post, device ? 0 : srd_ep_of(peer->base.ep)->limits.read) &&
         lend_message(peer, op, post, header))
         return header->runt ? put_pieces(op, header, header->runt) : srd_put_bytes(op, header, 0);
-    if (device && post->count > 1)
-        return false;
     room = srd_out_room(peer, header);
-    return srd_put_bytes(op, header, post->len < room ? post->len : room);
+    return srd_put_bytes(op, header, srd_out_most(&op->move, post->len < room ? post->len : room));
 }
 
 static ssize_t start_message(struct srd_peer *peer, const struct message_posting *posting)
@@ -236,7 +249,7 @@ static ssize_t start_write(struct srd_peer *peer, const struct message_posting *
 
     set_places(&header, post);
     set_data(&header, post);
-    if (post->len > srd_out_room(peer, &header))
+    if (post->len > srd_out_room(peer, &header) || is_split(srd_ep_of(peer->base.ep), post))
         header.type = dc ? SRD_DC_LONGCTS_RTW : SRD_LONGCTS_RTW;
     room = srd_out_room(peer, &header);
     op = op_get(peer, posting, MESSAGE_WRITE, !dc);
@@ -250,7 +263,8 @@ static ssize_t start_write(struct srd_peer *peer, const struct message_posting *
         op->answered = false;
         put = srd_put_bytes(op, &header, 0);
     } else {
-        put = srd_put_bytes(op, &header, post->len < room ? post->len : room);
+        put = srd_put_bytes(op, &header,
+                            srd_out_most(&op->move, post->len < room ? post->len : room));
     }
     if (!put)
         return message_op_give_up(op);

@@ -111,13 +111,10 @@ static struct fid_mr *reg_device(struct end *end, uint64_t access)
 
 static struct fid_mr *reg_host(struct end *end, char *memory, uint64_t access)
 {
+    static uint64_t key;
     struct fid_mr *mr;
 
-    assert_int_equal(
-        fi_mr_reg(end->domain, memory, SIZE,
-                  FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0,
-                  0, &mr, NULL),
-        0);
+    assert_int_equal(fi_mr_reg(end->domain, memory, SIZE, access, 0, key++, 0, &mr, NULL), 0);
     return mr;
 }
 
@@ -313,6 +310,129 @@ static void what_cannot_be_read_is_sent(void **state)
     }
 }
 
+/* ---- Several segments, in packets ---- */
+
+enum {
+    PARTS = 3, /* of the device's memory, of the host's, and of the device's */
+    PART_MOST = 800000
+};
+
+static const size_t parts[][PARTS] = {
+    {0, 0, 0},        {7, 0, 0},         {1, 1, 1},
+    {100, 200, 300},  {3000, 0, 3000},   {9000, 1, 10},
+    {10, 20000, 300}, {30000, 7, 40000}, {PART_MOST, 100, PART_MOST},
+};
+
+/* Parts with `seed`, from the regions at the same place of `mr`. */
+static size_t make_parts(const size_t *lens, unsigned seed, struct fid_mr *const *mr,
+                         struct iovec *iov, void **desc)
+{
+    size_t from = 0;
+
+    for (size_t i = 0; i < PARTS; i++) {
+        size_t at = i * PART_MOST;
+
+        for (size_t j = 0; j < lens[i]; j++)
+            (i == 1 ? host[0] : image)[at + j] = byte_of(from + j, seed);
+        if (i != 1)
+            assert_int_equal(pwrite(fd, image + at, lens[i], (off_t)(OFFSET + at)),
+                             (ssize_t)lens[i]);
+        iov[i] = (struct iovec){i == 1 ? host[0] + at : place(at), lens[i]};
+        desc[i] = mr[i] ? fi_mr_desc(mr[i]) : NULL;
+        from += lens[i];
+    }
+    return from;
+}
+
+static void send_parts(const struct iovec *iov, void **desc, fi_addr_t dest, uint64_t flags)
+{
+    struct fi_msg_tagged msg = {
+        .msg_iov = iov, .desc = desc, .iov_count = PARTS, .addr = dest, .tag = 5};
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+        rc = fi_tsendmsg(a.ep, &msg, flags | FI_COMPLETION);
+        turn();
+    }
+    assert_int_equal(rc, 0);
+}
+
+/* From regions that b's device may not read, so that b asks for them in packets; the region of the
+ * host's memory may be none. */
+static void segments_that_cannot_be_read_are_sent(void **state)
+{
+    struct fid_mr *device = reg_device(&a, FI_RECV), *memory = reg_host(&a, host[0], FI_RECV);
+    struct fid_mr *const mr[][PARTS] = {{device, memory, device}, {device, NULL, device}};
+    struct iovec iov[PARTS];
+    void *desc[PARTS];
+
+    for (unsigned i = 0; i < 2 * sizeof(parts) / sizeof(*parts); i++) {
+        size_t len = make_parts(parts[i / 2], i, mr[i % 2], iov, desc);
+
+        memset(host[1], 0, len);
+        receive_to(host[1], len, b_host);
+        send_parts(iov, desc, a.peer, i & 2 ? FI_DELIVERY_COMPLETE : 0);
+        both_ended();
+        expect_bytes(host[1], 0, len, i);
+        len = make_parts(parts[i / 2], i + 1, mr[i % 2], iov, desc);
+        wipe(HALF, len);
+        receive_to(place(HALF), len, b_device);
+        send_parts(iov, desc, a.peer, i & 2 ? 0 : FI_DELIVERY_COMPLETE);
+        both_ended();
+        expect_device(HALF, 0, len, i + 1);
+    }
+    fi_close(&device->fid);
+    fi_close(&memory->fid);
+}
+
+/* In place of b: an end whose keys are its own, so its device reads and writes for no peer. */
+static struct fid_mr *reopen_b(void)
+{
+    struct fi_info *info;
+
+    fi_close(&b_device->fid);
+    fi_close(&b_host->fid);
+    end_close(&b);
+    assert_int_equal(find(FI_MSG | FI_TAGGED | FI_RMA, 0, &info), 0);
+    end_open(&b, info, FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    return reg_host(&b, host[1], all);
+}
+
+static void segments_go_to_peers_that_do_not_read(void **state)
+{
+    struct fid_mr *const mr[PARTS] = {a_device, a_host, a_device}, *to = reopen_b();
+    struct fi_rma_iov rma = {.key = fi_mr_key(to)};
+    struct iovec iov[PARTS];
+    void *desc[PARTS];
+    struct fi_msg_rma msg = {.msg_iov = iov,
+                             .desc = desc,
+                             .iov_count = PARTS,
+                             .addr = a.peer,
+                             .rma_iov = &rma,
+                             .rma_iov_count = 1};
+
+    for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        size_t len = make_parts(parts[i], i, mr, iov, desc);
+        ssize_t rc = -FI_EAGAIN;
+
+        memset(host[1], 0, len);
+        assert_int_equal(fi_trecv(b.ep, host[1], len, NULL, FI_ADDR_UNSPEC, 5, 0, NULL), 0);
+        send_parts(iov, desc, a.peer, i & 1 ? FI_DELIVERY_COMPLETE : 0);
+        both_ended();
+        expect_bytes(host[1], 0, len, i);
+        memset(host[1], 0, len);
+        for (rma.len = len; rc == -FI_EAGAIN; turn())
+            rc = fi_writemsg(a.ep, &msg, FI_COMPLETION);
+        assert_int_equal(rc, 0);
+        assert_int_equal(ended(&a), 0);
+        expect_bytes(host[1], 0, len, i);
+    }
+    assert_int_equal(fi_readmsg(a.ep, &msg, FI_COMPLETION), -FI_EOPNOTSUPP);
+    b_host = to;
+    b_device = reg_host(&b, host[1], all); /* for close_all */
+}
+
 /* ---- Accesses ---- */
 
 static void access_one(bool reads, size_t len, unsigned seed)
@@ -415,6 +535,8 @@ int main(void)
         CASE(receives_may_be_short),
         CASE(segments_of_both_kinds),
         CASE(what_cannot_be_read_is_sent),
+        CASE(segments_that_cannot_be_read_are_sent),
+        CASE(segments_go_to_peers_that_do_not_read),
         CASE(accesses),
         CASE(bytes_for_the_cpu_are_refused),
         CASE(options),
