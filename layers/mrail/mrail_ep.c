@@ -53,7 +53,21 @@ static int set_events(struct endpoint *base, const void *value, size_t len)
     return 0;
 }
 
+static int set_reader(struct endpoint *base, const void *value, size_t len)
+{
+    struct mrail_ep *ep = mrail_ep_of(base);
+    const struct packet_reader *reader = value;
+
+    if (len != sizeof(*reader) || base->enabled)
+        return -FI_EINVAL;
+    if (reader->of != &ep->up.fid)
+        return -FI_ENOPROTOOPT;
+    ep->reader = *reader;
+    return 0;
+}
+
 static const struct endpoint_option options[] = {
+    {.name = OPT_READER, .kind = OPTION_FUNCTION, .set = set_reader},
     {.name = OPT_EVENTS, .kind = OPTION_FUNCTION, .set = set_events},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},

@@ -54,6 +54,7 @@ struct mrail_packet {
     int err;        /* of such a one that has ended */
     uint64_t peer;  /* its number: out: that it goes to; saved: that it is of */
     size_t at, len; /* of the bytes that count */
+    unsigned tries; /* saved: more that a reader is given */
     _Alignas(8) uint8_t bytes[];
 };
 
@@ -164,6 +165,7 @@ struct mrail_ep {
     struct list regions;          /* struct mrail_region, of mrail_mr.c */
     struct mrail_packet *current; /* that a flow looks at; NULL: it was kept */
     struct event_target events;   /* where rails are told of; eq NULL: nowhere */
+    struct packet_reader reader;  /* read NULL: messages go to receives */
     long long told_ms;            /* when the log was told of a bad packet last; 0: never */
 };
 
@@ -240,7 +242,7 @@ void mrail_done(struct flow *flow, struct flow_message *message, int err);
 /* ---- mrail_receive.c ---- */
 
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own);
-/* Packets that were kept meet receives. */
+/* Packets that were kept meet receives, or their reader again. */
 void mrail_receive_run(struct mrail_ep *ep);
 
 /* ---- mrail_mr.c ---- */
@@ -295,6 +297,11 @@ void mrail_links_close(struct mrail_ep *ep);
 /* ---- mrail_run.c ---- */
 
 void mrail_run(struct mrail_ep *ep);
+/* Packets that the reader had no memory for wait for another try. */
+static inline bool mrail_has_refused(const struct mrail_ep *ep)
+{
+    return ep->reader.read && !list_empty(&ep->up.saved);
+}
 /* Of it: what has arrived goes to its flows. */
 void mrail_take_arrived(struct mrail_ep *ep, uint64_t now);
 /* A line of the log, one in a minute. */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that have come go to the first receive that is posted (packet_ep_receive); without one
+ * Packets that have come go to the upper's reader where they lie (OPT_READER), or to the first
+ * receive that is posted (packet_ep_receive). Without a receive, or while the reader has no memory,
  * the buffer that they lie in is kept. Peers are told of less room with each that is kept, and of
  * none beyond `saved`.
  */
 #include "layers/mrail/mrail_ep.h"
+
+enum {
+    TRIES = 1000, /* of a reader that has no memory: it may come back */
+};
 
 static fi_addr_t source_of(const struct mrail_ep *ep, const struct mrail_peer *peer)
 {
@@ -37,11 +42,20 @@ static void save(struct mrail_session *session, const struct packet_message *mes
     packet->at = (size_t)(message->bytes - packet->bytes);
     packet->len = message->len;
     packet->peer = session->peer->intro.number;
+    packet->tries = TRIES;
     ep->current = NULL;
     list_attach(&packet->link, &ep->up.saved);
     session->flow.kept++;
     if (++ep->up.saved_count == ep->up.saved_most)
         set_shut(ep, true);
+}
+
+/* False: it is to be kept. */
+static bool take(struct mrail_ep *ep, const struct packet_message *message)
+{
+    if (ep->reader.read)
+        return ep->reader.read(ep->reader.arg, message->bytes, message->len, message->src);
+    return packet_ep_receive(&ep->up, message);
 }
 
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own)
@@ -57,29 +71,66 @@ void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep); /* the upper may have learnt of the peer from the last one */
     message.src = source_of(ep, session->peer);
-    if (!list_empty(&ep->up.saved) || !packet_ep_receive(&ep->up, &message))
+    if ((!ep->reader.read && !list_empty(&ep->up.saved)) || !take(ep, &message))
         save(session, &message);
+}
+
+/* The one that was kept longest, out of the list. */
+static struct mrail_packet *next_saved(struct mrail_ep *ep, struct packet_message *message)
+{
+    struct mrail_packet *packet = list_item(ep->up.saved.next, struct mrail_packet, link);
+    struct mrail_session *session = mrail_session_find(ep, packet->peer);
+
+    *message = (struct packet_message){
+        .bytes = packet->bytes + packet->at,
+        .len = packet->len,
+        .src = session ? source_of(ep, session->peer) : FI_ADDR_NOTAVAIL,
+    };
+    list_detach(&packet->link);
+    return packet;
+}
+
+/* One that was kept is over. */
+static void put_saved(struct mrail_ep *ep, struct mrail_packet *packet)
+{
+    struct mrail_session *session = mrail_session_find(ep, packet->peer);
+
+    if (session && session->flow.kept) {
+        session->flow.kept--;
+        mrail_ready(session);
+    }
+    if (ep->up.saved_count-- == ep->up.saved_most)
+        set_shut(ep, false);
+    mrail_packet_put(packet);
+}
+
+/* Each once. */
+static void read_again(struct mrail_ep *ep)
+{
+    struct list refused;
+
+    list_init(&refused);
+    while (!list_empty(&ep->up.saved)) {
+        struct packet_message message;
+        struct mrail_packet *packet = next_saved(ep, &message);
+
+        if (!take(ep, &message) && --packet->tries)
+            list_attach(&packet->link, &refused);
+        else
+            put_saved(ep, packet);
+    }
+    list_join(&refused, &ep->up.saved);
 }
 
 void mrail_receive_run(struct mrail_ep *ep)
 {
+    if (__builtin_expect(mrail_has_refused(ep), 0))
+        read_again(ep);
     while (packet_ep_has_saved(&ep->up)) {
-        struct mrail_packet *packet = list_item(ep->up.saved.next, struct mrail_packet, link);
-        struct mrail_session *session = mrail_session_find(ep, packet->peer);
-        struct packet_message message = {
-            .bytes = packet->bytes + packet->at,
-            .len = packet->len,
-            .src = session ? source_of(ep, session->peer) : FI_ADDR_NOTAVAIL,
-        };
+        struct packet_message message;
+        struct mrail_packet *packet = next_saved(ep, &message);
 
-        list_detach(&packet->link);
-        if (session && session->flow.kept) {
-            session->flow.kept--;
-            mrail_ready(session);
-        }
-        if (ep->up.saved_count-- == ep->up.saved_most)
-            set_shut(ep, false);
         packet_ep_receive(&ep->up, &message);
-        mrail_packet_put(packet);
+        put_saved(ep, packet);
     }
 }

@@ -229,7 +229,7 @@ static void look(struct mrail_ep *ep, struct mrail_way *way)
 
 static bool has_work(struct mrail_ep *ep)
 {
-    if (packet_ep_is_ready(&ep->up))
+    if (packet_ep_is_ready(&ep->up) || mrail_has_refused(ep))
         return true;
     return packet_ep_has_work(&ep->up) && !(++ep->waits % DEADLINES_EVERY);
 }
@@ -276,7 +276,7 @@ int mrail_trywait(struct progress_source *source)
 
     if (!ep->driven || progress_forked(ep->up.progress))
         return 0;
-    if (packet_ep_is_busy(&ep->up))
+    if (packet_ep_is_busy(&ep->up) || mrail_has_refused(ep))
         return -FI_EAGAIN;
     if (acknowledge(ep) || packet_ep_sleep(&ep->up, (int64_t)clock_ns(), TIMER_NEVER))
         return -FI_EAGAIN;
