@@ -394,6 +394,8 @@ static void order_rails(struct mrail_ep *ep)
     while (same < ep->count && far[same] == far[0])
         same++;
     ep->config.first = order[same > 1 ? node_turn() % same : 0];
+    for (unsigned i = 0; i < same; i++)
+        ep->config.near |= 1U << order[i];
 }
 
 static int open_parts(struct mrail_ep *ep)

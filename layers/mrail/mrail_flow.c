@@ -12,6 +12,8 @@ enum {
     ACK_EVERY = 16,
 };
 
+#define CHECKED_FOR MS /* so long messages may leave before rails are looked after again */
+
 /* ---- Life ---- */
 
 /* All but what the rails are. */
@@ -311,6 +313,19 @@ void flow_move_older(struct flow *flow, unsigned rail, uint64_t probed)
     move_before(flow, rail, probed - flow->config->rail_timeout / FLOW_OVERTAKEN);
 }
 
+/* It has left by the rail. */
+static void fly(struct flow *flow, struct flow_message *message, unsigned rail, uint64_t now)
+{
+    struct flow_path *path = &flow->paths[rail];
+
+    if (list_empty(&path->flying))
+        path_begin(flow, path, now);
+    message->sent = now;
+    message->rail = (uint8_t)rail;
+    path->inflight += message->len;
+    list_attach(&message->link, &path->flying);
+}
+
 /* False: no rail takes it now. */
 static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_t now)
 {
@@ -324,14 +339,9 @@ static bool send_by_one(struct flow *flow, struct flow_message *message, uint64_
         path->blocked = true;
         return send_by_one(flow, message, now);
     }
-    if (list_empty(&path->flying))
-        path_begin(flow, path, now);
-    message->sent = now;
-    message->rail = (uint8_t)rail;
-    path->inflight += message->len;
     flow->backlog -= message->len;
     list_detach(&message->link);
-    list_attach(&message->link, &path->flying);
+    fly(flow, message, rail, now);
     return true;
 }
 
@@ -347,6 +357,28 @@ static bool send_moved(struct flow *flow, uint64_t now)
 static bool window_open(const struct flow *flow)
 {
     return flow->next_out < flow->limit && flow->next_out < flow->acked + FLOW_WINDOW;
+}
+
+uint64_t flow_send_now(struct flow *flow, struct flow_message *message, uint64_t now)
+{
+    const struct flow_config *config = flow->config;
+    uint64_t wait = config->rail_timeout / 2;
+    unsigned rail;
+
+    if (!list_empty(&flow->waiting) || !list_empty(&flow->moved) || !window_open(flow) ||
+        message->len > config->small || now >= flow->checked + CHECKED_FOR)
+        return 0;
+    rail = choose(flow, message->len, now);
+    message->serial = flow->next_out;
+    if (rail == FLOW_NO_RAIL || flow->paths[rail].asked ||
+        !transmit(flow, rail, MRAIL_DATA, (uint32_t)message->serial, message))
+        return 0;
+    if (!flow->busy_since)
+        flow->busy_since = now;
+    list_init(&message->link);
+    fly(flow, message, rail, now);
+    flow->ring[flow->next_out++ % FLOW_WINDOW] = message;
+    return now + (wait < config->patience ? wait : config->patience);
 }
 
 /* True: something has left. */
@@ -536,6 +568,7 @@ static uint64_t run_rails(struct flow *flow, uint64_t now, bool calm)
     if (some) {
         next = paths_check(flow, now); /* of what has just been sent */
         due = next < due ? next : due;
+        flow->checked = now;
     }
     ask_for_room(flow, now);
     if (is_stuck(flow)) {

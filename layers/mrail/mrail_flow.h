@@ -59,6 +59,7 @@ struct flow_config {
     size_t policy_count;
     uint8_t order[MRAIL_RAILS]; /* rails, the nearest first */
     unsigned first;             /* the rail that small messages begin with */
+    unsigned near;              /* a bit for each rail that is as near as that one */
     /* Sends a packet by a rail: the head lacks `to` and the introduction. message: whose payload
      * it has, or NULL; not used later. False: not now. */
     bool (*transmit)(struct flow *flow, unsigned rail, struct mrail_head *head,
@@ -107,6 +108,7 @@ struct flow {
     uint64_t next_out, acked;               /* serials: the next; the lowest not acknowledged */
     uint64_t limit;                         /* the first that may not be sent */
     unsigned turn, favourite;               /* rails */
+    bool follows;                           /* set by the caller: to take the peer's favourite */
     struct serial in;
     uint64_t in_bits[FLOW_WINDOW / SERIAL_WORD];
     uint64_t told; /* the limit that the peer was told */
@@ -119,6 +121,7 @@ struct flow {
     uint64_t heard;                  /* when */
     uint64_t busy_since;             /* 0: nothing to be acknowledged */
     uint64_t worked;                 /* ns with something to be acknowledged, before that */
+    uint64_t checked;                /* when all rails were looked after last */
     uint64_t absent_from, absent_to; /* the last time that the peer was absent (PATH_ABSENT) */
 };
 
@@ -128,8 +131,12 @@ void flow_init(struct flow *flow, const struct flow_config *config, struct flow_
                unsigned count);
 void flow_add_path(struct flow *flow, unsigned rail);
 
-/* A message with its len set. */
+/* A message with its len set. flow_run is to follow. */
 void flow_send(struct flow *flow, struct flow_message *message);
+/* The same, and it leaves at once: only where nothing stands before it, and all that flow_run looks
+ * after was looked at a moment ago. Returns when to call flow_run at the latest; 0: it is to be
+ * sent by flow_send. Not from inside of the flow. */
+uint64_t flow_send_now(struct flow *flow, struct flow_message *message, uint64_t now);
 /* A packet of the peer's came by a rail of ours: NULL, or what is wrong with it. */
 const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_head *head,
                          const uint8_t *payload, size_t len, uint64_t now);

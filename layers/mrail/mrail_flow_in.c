@@ -69,6 +69,18 @@ static const char *check_acks(const struct flow *flow, const struct mrail_head *
 
 /* ---- Messages ---- */
 
+/* Where both use one rail for small messages, neither looks at another for them. One of the two
+ * ends takes that of the other, if it is as near. */
+static void follow(struct flow *flow, unsigned rail, size_t len)
+{
+    const struct flow_config *config = flow->config;
+    unsigned both = 1U << rail | 1U << flow->favourite;
+
+    if (flow->follows && len <= config->small && flow_way_for(flow, len) == FLOW_SHORTEST &&
+        (config->near & both) == both && flow->paths[rail].state == PATH_UP)
+        flow->favourite = rail;
+}
+
 static const char *take_data(struct flow *flow, const struct mrail_head *head,
                              const uint8_t *payload, size_t len, uint64_t now)
 {
@@ -83,6 +95,8 @@ static const char *take_data(struct flow *flow, const struct mrail_head *head,
     }
     if (!flow->owed++)
         flow->owed_since = now;
+    if (flow->ack_rail != flow->favourite)
+        follow(flow, flow->ack_rail, len);
     flow->config->deliver(flow, payload, len, head->flags & MRAIL_OWN);
     return NULL;
 }

@@ -76,8 +76,19 @@ static bool says_nothing(const struct flow_path *path, const struct flow_message
 {
     bool lone = !path->run && path->inflight <= message->len;
 
-    return path->inflight < LEAST_MEASURED || (lone && path->rate * took >= message->len) ||
-           (lone && !(path->rate > 0));
+    return lone && (path->rate * took >= message->len || !(path->rate > 0));
+}
+
+static void add_to_rate(struct flow_path *path, const struct flow_message *message, double took)
+{
+    double fade = RATE_AGE / (RATE_AGE + took);
+
+    if (says_nothing(path, message, took))
+        return;
+    path->bytes = fade * path->bytes + message->len;
+    path->time = fade * path->time + took;
+    if (path->time > 0)
+        path->rate = path->bytes / path->time;
 }
 
 /* The rate is what was acknowledged in the time with something under way, of late: a link may be
@@ -85,24 +96,15 @@ static bool says_nothing(const struct flow_path *path, const struct flow_message
 void path_measure(const struct flow *flow, struct flow_path *path,
                   const struct flow_message *message, uint64_t now)
 {
-    double took = (double)present(flow, path->measured, now);
-    double fade = RATE_AGE / (RATE_AGE + took);
-    bool nothing = says_nothing(path, message, took);
-
+    if (!message->again && path->inflight >= LEAST_MEASURED)
+        add_to_rate(path, message, (double)present(flow, path->measured, now));
     path->measured = now;
     path->worked = flow_worked(flow, now);
     path->run += message->len;
     path->stale = FIRST_STALE;
     path->delivered += message->len;
-    if (message->again)
-        return; /* perhaps by the path that it was on before */
-    path_round_trip(flow, path, message->sent, now);
-    if (nothing)
-        return;
-    path->bytes = fade * path->bytes + message->len;
-    path->time = fade * path->time + took;
-    if (path->time > 0)
-        path->rate = path->bytes / path->time;
+    if (!message->again) /* else perhaps by the path that it was on before */
+        path_round_trip(flow, path, message->sent, now);
 }
 
 /* A rate that was measured long ago is believed less and less: a rail that was slow may be fast

@@ -256,7 +256,7 @@ struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail
     if (!peer)
         return NULL;
     peer->intro.introduced = true;
-    return mrail_session_wake(ep, peer);
+    return __builtin_expect(peer->rest.rests, 0) ? mrail_session_wake(ep, peer) : peer->session;
 }
 
 /* ---- The AV ---- */

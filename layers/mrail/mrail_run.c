@@ -209,22 +209,23 @@ static struct mrail_way *way_of(struct progress_source *source)
 }
 
 /* One whose lower still has packets to send is looked at, too, and so are all while peers may read
- * our memory. */
-static void look(struct mrail_ep *ep, struct mrail_way *way)
+ * our memory. False: this one was not worth it. */
+static bool look(struct mrail_ep *ep, struct mrail_way *way)
 {
     size_t before = way->completed;
 
     if (ep->busy != way && !way->sending && list_empty(&ep->regions) &&
         silence_skips(&way->silence, LONGEST_PAUSE))
-        return;
+        return false;
     lower_cq_progress(way->source.cq);
     if (way->completed == before) {
         silence_found_nothing(&way->silence);
-        return;
+        return true;
     }
     silence_end(&way->silence);
     progress_takes++;
     ep->busy = way;
+    return true;
 }
 
 static bool has_work(struct mrail_ep *ep)
@@ -241,14 +242,16 @@ void mrail_poll(struct progress_source *source)
 
     if (__builtin_expect(!ep->driven || ep->up.running || progress_forked(ep->up.progress), 0))
         return;
-    look(ep, way);
+    if (!look(ep, way) && way != ep->way)
+        return; /* the first one looks after deadlines, too */
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         mrail_peers_take_changes(ep);
     if (has_work(ep))
         mrail_run(ep);
     if (way->fed < way->feed)
         mrail_way_feed(way);
-    packet_ep_quiet_timer(&ep->up);
+    if (__builtin_expect(!list_empty(&ep->up.timer.source.link), 0))
+        packet_ep_quiet_timer(&ep->up);
 }
 
 /* A peer that waits for an acknowledgement does not wait for our sleep to end. True: something has

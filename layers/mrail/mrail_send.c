@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "core/base/iov.h"
 #include "layers/mrail/mrail_ep.h"
 #include "layers/mrail/mrail_keys.h"
@@ -31,7 +32,6 @@ static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head
     size_t size = mrail_head_size(head), len = send ? send->message.len : 0;
     struct mr_pool *pool = size + len <= MRAIL_HEAD_ROOM ? &way->heads : &way->wholes;
     struct mrail_packet *packet = mr_pool_get(pool);
-    struct iovec to;
 
     if (!packet)
         return NULL;
@@ -43,10 +43,8 @@ static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head
     packet->len = size + len;
     list_init(&packet->link);
     mrail_head_put(head, packet->bytes);
-    if (len) {
-        to = (struct iovec){.iov_base = packet->bytes + size, .iov_len = len};
-        iov_copy(&to, 1, send->iov, send->count);
-    }
+    if (len)
+        iov_gather(send->iov, send->count, 0, packet->bytes + size, len);
     return packet;
 }
 
@@ -102,6 +100,20 @@ static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *sen
     return 0;
 }
 
+/* Without a run, if there is nothing else to be done. */
+static bool send_now(struct mrail_session *session, struct flow_message *message)
+{
+    struct mrail_ep *ep = session->ep;
+    uint64_t due;
+
+    if (ep->up.running || packet_ep_is_ready(&ep->up))
+        return false;
+    due = flow_send_now(&session->flow, message, clock_ns());
+    if (due)
+        packet_ep_set_timer(&ep->up, &session->timer, due);
+    return due;
+}
+
 int mrail_send(struct packet_ep *up, const struct op *op)
 {
     struct mrail_ep *ep = mrail_ep_of_packets(up);
@@ -120,6 +132,8 @@ int mrail_send(struct packet_ep *up, const struct op *op)
         pool_put(&up->sends, send);
         return rc;
     }
+    if (send_now(session, &send->message))
+        return 0;
     flow_send(&session->flow, &send->message);
     mrail_ready(session);
     return 0;

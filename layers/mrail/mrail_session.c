@@ -26,6 +26,7 @@ static void begin_flow(struct mrail_session *session)
     uint64_t now = clock_ns();
 
     flow_init(&session->flow, &ep->config, session->paths, ep->count);
+    session->flow.follows = memcmp(ep->name, session->name, ep->name_size) > 0;
     session->flow.shut = ep->up.saved_count >= ep->up.saved_most;
     for (unsigned i = 0; i < ep->count; i++) {
         kept[i] = peer->rail[i].kept;

@@ -70,18 +70,11 @@ static void get_fields(const uint8_t *raw, struct mrail_head *head)
     head->addr_len = raw[AT_ADDR_LEN];
 }
 
-const char *mrail_head_get(const uint8_t *raw, size_t len, struct mrail_head *head)
+/* Flags, counts and addresses that a head has none of. */
+static const char *check(const uint8_t *raw, size_t len, const struct mrail_head *head)
 {
-    bool intro;
+    bool intro = head->flags & MRAIL_INTRO;
 
-    if (len < MRAIL_HEAD_SIZE)
-        return "a packet shorter than its head";
-    if (raw[0] != MAGIC_0 || raw[1] != MAGIC_1)
-        return "a packet of another protocol";
-    if (raw[AT_VERSION] != MRAIL_WIRE_VERSION)
-        return "a packet of another version";
-    get_fields(raw, head);
-    intro = head->flags & MRAIL_INTRO;
     if (head->type < MRAIL_DATA || head->type > MRAIL_BYE ||
         head->flags & ~(head->type == MRAIL_DATA ? MRAIL_INTRO | MRAIL_OWN : MRAIL_INTRO) ||
         raw[AT_ZERO])
@@ -94,7 +87,33 @@ const char *mrail_head_get(const uint8_t *raw, size_t len, struct mrail_head *he
         return "a packet cut short";
     if (head->type != MRAIL_DATA && len != mrail_head_size(head))
         return "a packet with something behind it";
+    return NULL;
+}
+
+/* A message with nothing but its payload behind the head, as most packets are. */
+static bool is_plain(const uint8_t *raw, const struct mrail_head *head)
+{
+    return head->type == MRAIL_DATA && !get32(raw + AT_FLAGS) && head->to;
+}
+
+const char *mrail_head_get(const uint8_t *raw, size_t len, struct mrail_head *head)
+{
+    const char *wrong;
+
+    if (len < MRAIL_HEAD_SIZE)
+        return "a packet shorter than its head";
+    if (raw[0] != MAGIC_0 || raw[1] != MAGIC_1)
+        return "a packet of another protocol";
+    if (raw[AT_VERSION] != MRAIL_WIRE_VERSION)
+        return "a packet of another version";
+    get_fields(raw, head);
+    if (is_plain(raw, head))
+        return NULL;
+    wrong = check(raw, len, head);
+    if (wrong)
+        return wrong;
     for (unsigned i = 0; i < head->words; i++)
         head->bits[i] = get64(raw + MRAIL_HEAD_SIZE + 8 * i);
-    return intro ? get_intro(raw + MRAIL_HEAD_SIZE + 8 * head->words, head) : NULL;
+    return head->flags & MRAIL_INTRO ? get_intro(raw + MRAIL_HEAD_SIZE + 8 * head->words, head)
+                                     : NULL;
 }

@@ -51,7 +51,9 @@ struct model_side {
     size_t window; /* of messages that are posted at a time */
     int err;       /* the last */
     uint64_t bytes_done;
-    uint8_t *got; /* by number of the other side's */
+    bool free;      /* with `quick`: some have ended, and others are to be posted */
+    uint32_t quick; /* messages that left without a run */
+    uint8_t *got;   /* by number of the other side's */
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends, rests;
@@ -78,6 +80,7 @@ struct model {
     uint32_t last; /* bytes of the last of the messages that model_send makes; 0: as the others */
     uint64_t seed;
     bool rests; /* sides rest whenever they may */
+    bool quick; /* messages leave without a run, where they may; before the first is sent */
     bool lasts; /* time goes on when everything has ended */
 };
 

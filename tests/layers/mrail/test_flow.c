@@ -282,6 +282,37 @@ static void small_ones_begin_with_the_rail_that_is_said(void **state)
     model_close(&model);
 }
 
+/* The end that follows takes the rail of the other, if it is as near as its own. */
+static void small_ones_of_both_ends_share_a_rail(void **state)
+{
+    for (unsigned near = 0; near < 2; near++) {
+        open_two(GBIT, GBIT);
+        model.config.near = near ? 3 : 1;
+        model.side[0].flow.favourite = 1;
+        model.side[1].flow.follows = true;
+        model_send(&model, 0, 100, 8, 1);
+        model_run(&model, model.now + MODEL_S);
+        model_send(&model, 1, 100, 8, 1);
+        model_run(&model, model.now + MODEL_S);
+        all_came();
+        assert_int_equal(model.side[0].flow.paths[1].delivered, 800);
+        assert_int_equal(model.side[1].flow.paths[near].delivered, 800);
+        model_close(&model);
+    }
+}
+
+/* A message at a time, and none but those of each millisecond's first needs a run to leave. */
+static void a_small_one_leaves_without_a_run(void **state)
+{
+    open_two(GBIT, GBIT);
+    model.quick = true;
+    model_send(&model, 0, 1000, 8, 1);
+    model_run(&model, model.now + 10 * MODEL_S);
+    all_came();
+    assert_true(model.side[0].quick > 700);
+    model_close(&model);
+}
+
 /* The nearest that lives, in the order that is said. */
 static void small_ones_go_on_by_the_nearest_rail(void **state)
 {
@@ -553,12 +584,15 @@ static void draw_rails(void)
                    GBIT * (1 + (double)model_draw(&model, 100)) / 25);
 }
 
-static unsigned rests; /* of all runs */
+static unsigned rests, quick; /* of all runs */
 
 static void one_run(uint64_t seed)
 {
     model_open(&model, 2 + (unsigned)(seed % 3), seed);
     model.rests = seed / 3 % 2;
+    model.quick = seed / 6 % 2;
+    model.config.near = 3;
+    model.side[1].flow.follows = model.quick;
     draw_rails();
     model_send(&model, 0, 2000, 0, 1 + model_draw(&model, 200));
     model_send(&model, 1, 1 + (uint32_t)model_draw(&model, 2000), 0, 1 + model_draw(&model, 200));
@@ -574,6 +608,7 @@ static void one_run(uint64_t seed)
     if (!model.side[0].ends && !model.side[1].ends)
         all_came();
     rests += model.side[0].rests + model.side[1].rests;
+    quick += model.side[0].quick + model.side[1].quick;
     model_close(&model);
 }
 
@@ -585,7 +620,8 @@ static void drawn_deaths_lose_and_repeat_nothing(void **state)
         print_message("seed %llu\n", (unsigned long long)(seed + i));
         one_run(seed + i);
     }
-    print_message("%u rests\n", rests);
+    print_message("%u rests, %u messages without a run\n", rests, quick);
+    assert_true(runs < 12 || (rests && quick));
 }
 
 int main(void)
@@ -604,6 +640,8 @@ int main(void)
         cmocka_unit_test(policies_choose_the_rail),
         cmocka_unit_test(small_ones_begin_with_the_rail_that_is_said),
         cmocka_unit_test(small_ones_go_on_by_the_nearest_rail),
+        cmocka_unit_test(small_ones_of_both_ends_share_a_rail),
+        cmocka_unit_test(a_small_one_leaves_without_a_run),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
         cmocka_unit_test(a_rail_without_link_is_down_at_once),
         cmocka_unit_test(without_any_link_messages_wait),
