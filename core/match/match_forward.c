@@ -431,6 +431,18 @@ struct match *match_branch_direct(struct fid_peer_srx *srx)
     return branch_of(forward)->engine.match;
 }
 
+struct match *match_branch_engine(struct fid_peer_srx *srx)
+{
+    struct match *match = match_branch_direct(srx);
+
+    return match && !branch_of(forward_of(srx))->map->own_tags ? match : NULL;
+}
+
+fi_addr_t match_branch_up(struct fid_peer_srx *srx, fi_addr_t addr)
+{
+    return addr_up(forward_of(srx), addr);
+}
+
 void match_branch_discard(struct match_branch *branch)
 {
     if (branch->forward.owner && has_engine(&branch->forward))

@@ -62,6 +62,14 @@ void match_forward_finish(struct match_forward *forward);
  * none, or what it completes goes elsewhere. */
 struct match *match_branch_direct(struct fid_peer_srx *srx);
 
+/* The same for a lower that has many sources, connections, and makes them in the engine itself
+ * (match_source_init): with match_branch_up of the numbers that it has for them. NULL, too, where
+ * messages of the layer's own may come by the lower, which the engine must not see. */
+struct match *match_branch_engine(struct fid_peer_srx *srx);
+/* The owner's number of a peer, of such a context; FI_ADDR_UNSPEC: it has none. It stays while the
+ * lower's address vector has the peer at addr. */
+fi_addr_t match_branch_up(struct fid_peer_srx *srx, fi_addr_t addr);
+
 /* match: the engine that owns receives, or NULL: upper does. Neither: none but the layer's own
  * messages are taken. */
 void match_branch_init(struct match_branch *branch, struct match *match, struct fid_peer_srx *upper,

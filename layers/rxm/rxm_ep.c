@@ -188,6 +188,7 @@ static int enable(struct endpoint *base)
         return rc;
     /* Receives are matched by an engine of our own, or by that of the shared context. */
     ep->match = base->srx ? base->srx->match : base->match;
+    ep->behind = base->srx && base->srx->peer ? match_branch_engine(base->srx->peer) : NULL;
     ep->progress = base->binding.progress;
     ep->top = binding_is_top(&base->binding);
     ep->user_ids = base->av->flags & FI_AV_USER_ID || ep->info->caps & FI_AV_USER_ID;

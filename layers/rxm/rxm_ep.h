@@ -41,6 +41,7 @@ struct rxm_ep {
     struct av_watch watch;
     struct rxm_waits waits;
     struct match *match;       /* its own or srx's; NULL until enabled, and with an upper's */
+    struct match *behind;      /* the engine behind an upper's (match_branch_engine), or NULL */
     struct msgproto *msgproto; /* tags=emulate; or NULL */
     struct lower_domain *domain;
     struct rxm_sep *sep;    /* whose context it is, or NULL */

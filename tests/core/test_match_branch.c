@@ -199,11 +199,30 @@ static void lower_finds_the_engine_where_it_may(void **state)
     assert_null(match_branch_direct(below(1)));
 }
 
+/* A lower of connections makes sources in the engine, unless messages of the layer's own come by
+ * it, too. */
+static void lower_makes_sources_in_the_engine_where_it_may(void **state)
+{
+    struct match_branch_map plain = map;
+
+    plain.own_tags = 0;
+    fixture.branch[0].direct = true;
+    assert_null(match_branch_engine(below(0)));
+    fixture.branch[0].map = &plain;
+    assert_ptr_equal(match_branch_engine(below(0)), hand.match);
+    assert_null(match_branch_engine(below(1)));
+    assert_int_equal(match_branch_up(below(0), 3), ABOVE + 3);
+    assert_int_equal(match_branch_up(below(1), 3), ABOVE + EACH + 3);
+    assert_true(match_branch_up(below(0), FI_ADDR_UNSPEC) == FI_ADDR_UNSPEC);
+}
+
 static void lower_finds_no_engine_of_an_upper(void **state)
 {
     fixture.branch[0].direct = true;
     assert_null(match_branch_direct(below(0)));
+    assert_null(match_branch_engine(below(0)));
     assert_null(match_branch_direct(&hand.upper.srx));
+    assert_null(match_branch_engine(&hand.upper.srx));
 }
 
 #define BOTH(test)                                                                                 \
@@ -218,6 +237,8 @@ int main(void)
         BOTH(branch_tells_the_source_later),
         BOTH(message_of_the_layers_own_is_told_and_gone),
         cmocka_unit_test_setup_teardown(lower_finds_the_engine_where_it_may, with_engine,
+                                        hand_close),
+        cmocka_unit_test_setup_teardown(lower_makes_sources_in_the_engine_where_it_may, with_engine,
                                         hand_close),
         cmocka_unit_test_setup_teardown(lower_finds_no_engine_of_an_upper, with_upper, hand_close),
         cmocka_unit_test_setup_teardown(engine_discards_before_a_branch_closes, with_engine,

@@ -78,7 +78,7 @@ static void take_away(struct rxm_ep *ep, fi_addr_t addr)
     list_for_each (item, &ep->conns) {
         struct rxm_conn *conn = list_item(item, struct rxm_conn, all);
 
-        if (conn->source.addr == addr)
+        if (conn->number == addr)
             rxm_conn_resolve(conn, find_addr(ep, &conn->addr));
     }
 }
@@ -109,7 +109,7 @@ static void resolve_unknown(struct rxm_ep *ep)
         struct rxm_peer *peer;
         fi_addr_t addr;
 
-        if (conn->source.addr != FI_ADDR_UNSPEC)
+        if (conn->number != FI_ADDR_UNSPEC)
             continue;
         addr = find_addr(ep, &conn->addr);
         if (addr == FI_ADDR_NOTAVAIL)

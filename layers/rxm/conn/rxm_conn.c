@@ -38,7 +38,7 @@ void rxm_conn_received(struct rxm_conn *conn, void *context, uint64_t flags, siz
 
     if (!sink)
         return;
-    if (__builtin_expect(conn->owner->source_err && conn->source.addr == FI_ADDR_UNSPEC, 0))
+    if (__builtin_expect(conn->owner->source_err && conn->number == FI_ADDR_UNSPEC, 0))
         write_unknown(conn, context, flags, len, buf, data, tag);
     else
         sink->owner_ops->write(sink, context, flags, len, buf, data, tag, rxm_conn_addr(conn));
@@ -155,6 +155,22 @@ static int bind_all(struct rxm_conn *conn)
     return rc ? rc : rxm_conn_bind_cntrs(conn, ~0ULL);
 }
 
+/* Where messages of the connection meet receives: in an engine of ours, or one that is found behind
+ * the upper's context, or there. */
+static void init_source(struct rxm_conn *conn, fi_addr_t addr)
+{
+    const struct rxm_ep *owner = conn->owner;
+
+    conn->number = addr;
+    if (owner->match)
+        match_source_init(&conn->source, owner->match, addr);
+    else if (owner->behind)
+        match_source_init(&conn->source, owner->behind,
+                          match_branch_up(owner->base.srx->peer, addr));
+    else
+        match_forward_init(&conn->forward, owner->base.srx->peer, addr);
+}
+
 int rxm_conn_open(struct rxm_ep *owner, const struct rxm_peer *peer, struct fi_info *info,
                   struct rxm_conn **ret_conn)
 {
@@ -169,10 +185,7 @@ int rxm_conn_open(struct rxm_ep *owner, const struct rxm_peer *peer, struct fi_i
     list_init(&conn->lingering);
     list_init(&conn->all);
     list_attach(&conn->all, &owner->conns);
-    if (owner->match)
-        match_source_init(&conn->source, owner->match, peer->addr);
-    else
-        match_forward_init(&conn->forward, owner->base.srx->peer, peer->addr);
+    init_source(conn, peer->addr);
     rc = open_rx(conn);
     if (!rc)
         rc = fi_endpoint(owner->domain->lower, info, &conn->ep, conn);
@@ -210,6 +223,9 @@ static void close_fid(struct fid *fid, const char *what)
 
 void rxm_conn_resolve(struct rxm_conn *conn, fi_addr_t addr)
 {
+    conn->number = addr;
+    if (!conn->forward.owner && conn->owner->behind)
+        addr = match_branch_up(conn->owner->base.srx->peer, addr);
     if (conn->forward.owner)
         match_forward_resolve(&conn->forward, addr);
     else if (addr == FI_ADDR_UNSPEC)

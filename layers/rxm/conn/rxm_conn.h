@@ -23,6 +23,7 @@ struct rxm_conn {
         struct match_source source;   /* its srx is the lower's to ask */
         struct match_forward forward; /* the same; its owner is the upper's context, or NULL */
     };
+    fi_addr_t number; /* of the peer, in our AV, or FI_ADDR_UNSPEC; the source has the engine's */
     union addr addr;  /* of the peer */
     unsigned context; /* the same, as in rxm_cm_peer */
     struct list all, lingering;
@@ -45,9 +46,9 @@ void rxm_conn_close(struct rxm_conn *conn);
 /* Where its messages come from: as the AV has it, or FI_ADDR_UNSPEC. */
 static inline fi_addr_t rxm_conn_addr(const struct rxm_conn *conn)
 {
-    if (__builtin_expect(conn->owner->user_ids && conn->source.addr != FI_ADDR_UNSPEC, 0))
-        return av_source(conn->owner->base.av, conn->source.addr);
-    return conn->source.addr;
+    if (__builtin_expect(conn->owner->user_ids && conn->number != FI_ADDR_UNSPEC, 0))
+        return av_source(conn->owner->base.av, conn->number);
+    return conn->number;
 }
 /* The AV has the peer at addr now, or (FI_ADDR_UNSPEC) no more. */
 void rxm_conn_resolve(struct rxm_conn *conn, fi_addr_t addr);

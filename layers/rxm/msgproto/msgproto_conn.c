@@ -166,7 +166,7 @@ void msgproto_conn_init(struct rxm_conn *conn)
     list_init(&mine->receives);
     list_init(&mine->broken);
     mine->err = FI_ECONNRESET;
-    mine->straight = conn->owner->base.match && !conn->owner->source_err;
+    mine->straight = (conn->owner->base.match || conn->owner->behind) && !conn->owner->source_err;
     rxm_window_init(&mine->window, msgproto->queue);
     rxm_credit_init(&mine->credit, mine->window.size);
     conn->source.srx.peer_ops = &msgproto_source_ops;
