@@ -71,21 +71,23 @@ int hook_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av 
 {
     struct hook_domain *domain = hook_domain_of(fid);
     struct hook_av *av = calloc(1, sizeof(*av));
-    struct fi_peer_av_context down;
     bool peer = attr && attr->flags & FI_PEER;
-    int rc = 0;
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .av = attr, .peer = peer};
+    struct fi_peer_av_context down;
+    int rc;
 
     if (!av)
         return -FI_ENOMEM;
     fid_init(&av->fid.fid, FI_CLASS_AV, peer ? NULL : context, domain->fabric->ops.av_fid);
     av->fid.ops = domain->fabric->ops.av;
     av->domain = domain;
-    if (peer)
+    rc = hook_opening(domain->fabric, &av->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_av(av, context, &down);
     if (!rc)
         rc = fi_av_open(domain->lower, attr, &av->lower, peer ? (void *)&down : av);
-    rc = hook_opened(domain->fabric, &domain->children, &av->fid.fid, rc,
-                     &(struct hook_opening){.parent = &domain->fid.fid, .av = attr, .peer = peer});
+    rc = hook_opened(domain->fabric, &domain->children, &av->fid.fid, rc, &opening);
     if (!rc)
         *ret_av = &av->fid;
     return rc;
@@ -102,23 +104,25 @@ static int av_set(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av
                   void *context)
 {
     struct hook_av *av = av_of(fid);
+    struct hook_fabric *fabric = av->domain->fabric;
     struct hook_av_set *set = calloc(1, sizeof(*set));
-    struct fi_peer_av_set_context down;
     bool peer = attr && attr->flags & FI_PEER;
-    int rc = 0;
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .av_set = attr, .peer = peer};
+    struct fi_peer_av_set_context down;
+    int rc;
 
     if (!set)
         return -FI_ENOMEM;
-    fid_init(&set->fid.fid, FI_CLASS_AV_SET, peer ? NULL : context,
-             av->domain->fabric->ops.av_set_fid);
-    set->fid.ops = av->domain->fabric->ops.av_set;
+    fid_init(&set->fid.fid, FI_CLASS_AV_SET, peer ? NULL : context, fabric->ops.av_set_fid);
+    set->fid.ops = fabric->ops.av_set;
     set->domain = av->domain;
-    if (peer)
+    rc = hook_opening(fabric, &set->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_av_set(set, context, &down);
     if (!rc)
         rc = fi_av_set(av->lower, attr, &set->lower, peer ? (void *)&down : set);
-    rc = hook_opened(av->domain->fabric, &av->domain->children, &set->fid.fid, rc,
-                     &(struct hook_opening){.parent = &av->fid.fid, .peer = peer});
+    rc = hook_opened(fabric, &av->domain->children, &set->fid.fid, rc, &opening);
     if (!rc)
         *ret_set = &set->fid;
     return rc;

@@ -18,35 +18,41 @@ int hook_domain_open(struct hook_fabric *fabric, struct fi_info *info,
 {
     struct fi_info *down = hook_info_down(fabric, info);
     struct hook_domain *domain = calloc(1, sizeof(*domain));
-    int rc = -FI_ENOMEM;
+    struct hook_opening opening = {.parent = &fabric->base.fid.fid,
+                                   .context = context,
+                                   .flags = flags,
+                                   .info = down,
+                                   .peer = flags & FI_PEER};
+    int rc;
 
-    if (!down || !domain)
-        goto fail;
+    if (!down || !domain) {
+        info_free(down);
+        free(domain);
+        return -FI_ENOMEM;
+    }
     fid_init(&domain->fid.fid, FI_CLASS_DOMAIN, context, fabric->ops.domain_fid);
     domain->fid.ops = fabric->ops.domain;
     domain->fid.mr = fabric->ops.mr;
     domain->fabric = fabric;
+    domain->info = down;
     hook_works_init(domain);
+    rc = hook_opening(fabric, &domain->fid.fid, &opening);
     /* With FI_PEER the context is the upper's own domain, which is no object of ours. */
-    rc = fi_domain2(fabric->lower, down, &domain->lower, flags, flags & FI_PEER ? context : domain);
+    if (!rc)
+        rc =
+            fi_domain2(fabric->lower, down, &domain->lower, flags, opening.peer ? context : domain);
     if (rc) {
         hook_works_finish(domain);
-        goto fail;
+    } else {
+        pthread_mutex_lock(&fabric->mutex);
+        list_attach(&domain->link, &fabric->domains);
+        pthread_mutex_unlock(&fabric->mutex);
     }
-    children_hold(&fabric->base.children);
-    pthread_mutex_lock(&fabric->mutex);
-    list_attach(&domain->link, &fabric->domains);
-    pthread_mutex_unlock(&fabric->mutex);
-    hook_tell_opened(fabric, &domain->fid.fid,
-                     &(struct hook_opening){
-                         .parent = &fabric->base.fid.fid, .info = down, .peer = flags & FI_PEER});
-    domain->info = down;
-    *ret_domain = &domain->fid;
-    return 0;
-
-fail:
-    info_free(down);
-    free(domain);
+    rc = hook_opened(fabric, &fabric->base.children, &domain->fid.fid, rc, &opening);
+    if (rc)
+        info_free(down);
+    else
+        *ret_domain = &domain->fid;
     return rc;
 }
 
@@ -150,20 +156,17 @@ static void copy_desc_and_key(struct hook_mr *mr)
     mr->fid.key = fi_mr_key(mr->lower);
 }
 
-/* iov NULL: no memory of the process's. */
-static void opened_mr(struct hook_mr *mr, const struct iovec *iov, size_t count, uint64_t access,
-                      struct fid_mr **ret_mr)
+static int opened_mr(struct hook_mr *mr, int rc, const struct hook_opening *opening,
+                     struct fid_mr **ret_mr)
 {
     struct hook_domain *domain = mr->domain;
 
-    copy_desc_and_key(mr);
-    children_hold(&domain->children);
-    hook_tell_opened(domain->fabric, &mr->fid.fid,
-                     &(struct hook_opening){.parent = &domain->fid.fid,
-                                            .iov = iov,
-                                            .iov_count = iov ? count : 0,
-                                            .access = access});
-    *ret_mr = &mr->fid;
+    if (!rc)
+        copy_desc_and_key(mr);
+    rc = hook_opened(domain->fabric, &domain->children, &mr->fid.fid, rc, opening);
+    if (!rc)
+        *ret_mr = &mr->fid;
+    return rc;
 }
 
 /* The key of a domain of FI_AV_AUTH_KEY names an address vector, which is the lower's below. */
@@ -184,6 +187,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 {
     struct hook_domain *domain = domain_of(fid);
     struct hook_mr *mr = calloc(1, sizeof(*mr));
+    struct hook_opening opening = {.parent = fid, .flags = flags};
     struct fi_mr_auth_key key;
     struct fi_mr_attr down;
     int rc;
@@ -193,17 +197,20 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     abi_mr_attr_import(attr, domain->fabric->base.abi, &down);
     fid_init(&mr->fid.fid, FI_CLASS_MR, down.context, domain->fabric->ops.mr_fid);
     mr->domain = domain;
+    opening.context = down.context;
+    opening.access = down.access;
+    if (!(flags & FI_MR_DMABUF)) {
+        opening.iov = down.mr_iov;
+        opening.iov_count = down.mr_iov ? down.iov_count : 0;
+    }
     down.context = mr;
     if (down.base_mr)
         down.base_mr = object_of(down.base_mr, struct hook_mr, fid)->lower;
     translate_key(domain, &down, &key);
-    rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
-    if (rc) {
-        free(mr);
-        return rc;
-    }
-    opened_mr(mr, flags & FI_MR_DMABUF ? NULL : down.mr_iov, down.iov_count, down.access, ret_mr);
-    return 0;
+    rc = hook_opening(domain->fabric, &mr->fid.fid, &opening);
+    if (!rc)
+        rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
+    return opened_mr(mr, rc, &opening, ret_mr);
 }
 
 /* reg and regv go down as what they are: not every lower treats all three alike. */
@@ -213,22 +220,25 @@ static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint6
 {
     struct hook_domain *domain = domain_of(fid);
     struct hook_mr *mr = calloc(1, sizeof(*mr));
+    struct hook_opening opening = {.parent = fid,
+                                   .context = context,
+                                   .flags = flags,
+                                   .iov = iov,
+                                   .iov_count = iov ? count : 0,
+                                   .access = access};
     int rc;
 
     if (!mr)
         return -FI_ENOMEM;
     fid_init(&mr->fid.fid, FI_CLASS_MR, context, domain->fabric->ops.mr_fid);
     mr->domain = domain;
-    rc = count == 1 ? fi_mr_reg(domain->lower, iov->iov_base, iov->iov_len, access, offset,
-                                requested_key, flags, &mr->lower, mr)
-                    : fi_mr_regv(domain->lower, iov, count, access, offset, requested_key, flags,
-                                 &mr->lower, mr);
-    if (rc) {
-        free(mr);
-        return rc;
-    }
-    opened_mr(mr, iov, count, access, ret_mr);
-    return 0;
+    rc = hook_opening(domain->fabric, &mr->fid.fid, &opening);
+    if (!rc)
+        rc = count == 1 ? fi_mr_reg(domain->lower, iov->iov_base, iov->iov_len, access, offset,
+                                    requested_key, flags, &mr->lower, mr)
+                        : fi_mr_regv(domain->lower, iov, count, access, offset, requested_key,
+                                     flags, &mr->lower, mr);
+    return opened_mr(mr, rc, &opening, ret_mr);
 }
 
 static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,

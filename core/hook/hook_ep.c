@@ -53,18 +53,18 @@ static void open_ops(struct hook_ep *ep)
 static int opened(struct hook_ep *ep, int rc, bool triggers, const struct hook_opening *opening,
                   struct fid_ep **ret_ep)
 {
-    if (rc) {
-        free(ep);
-        return rc;
+    struct hook_domain *domain = ep->domain;
+
+    if (!rc) {
+        ep->triggers = triggers && domain->fabric->triggers;
+        if (opening->alias && ep->triggers && opening->alias->flags & FI_TRIGGER)
+            ep->trigger_flags = opening->alias->flags;
+        open_ops(ep);
     }
-    ep->triggers = triggers && ep->domain->fabric->triggers;
-    if (opening->alias && ep->triggers && opening->alias->flags & FI_TRIGGER)
-        ep->trigger_flags = opening->alias->flags;
-    open_ops(ep);
-    children_hold(&ep->domain->children);
-    hook_tell_opened(ep->domain->fabric, &ep->fid.fid, opening);
-    *ret_ep = &ep->fid;
-    return 0;
+    rc = hook_opened(domain->fabric, &domain->children, &ep->fid.fid, rc, opening);
+    if (!rc)
+        *ret_ep = &ep->fid;
+    return rc;
 }
 
 static bool has_triggers(const struct fi_info *info)
@@ -80,28 +80,29 @@ static int open_ep(struct hook_domain *domain, size_t fclass, struct fi_info *in
 {
     struct hook_ep *ep = create(domain, fclass, context);
     struct fi_info *down = hook_info_down(domain->fabric, info);
-    struct hook_opening opening = {.parent = &domain->fid.fid, .info = down};
-    int rc = -FI_ENOMEM;
+    struct hook_opening opening = {
+        .parent = &domain->fid.fid, .context = context, .flags = flags, .info = down};
+    int rc;
 
-    if (!ep || !down)
-        goto done;
+    if (!ep || !down) {
+        info_free(down);
+        free(ep);
+        return -FI_ENOMEM;
+    }
     opening.tx = down->tx_attr;
     opening.rx = down->rx_attr;
+    ep->info = down;
+    rc = hook_opening(domain->fabric, &ep->fid.fid, &opening);
     /* Then the context names an endpoint of the upper's and calls between the two: fi_peer(3). */
-    rc = -FI_ENOSYS;
-    if (down->mode & FI_PEER_TRANSFER)
-        goto done;
-    if (fclass == FI_CLASS_SEP)
+    if (!rc && down->mode & FI_PEER_TRANSFER)
+        rc = -FI_ENOSYS;
+    if (!rc && fclass == FI_CLASS_SEP)
         rc = fi_scalable_ep(domain->lower, down, &ep->lower, ep);
-    else
+    else if (!rc)
         rc = fi_endpoint2(domain->lower, down, &ep->lower, flags, ep);
-
-done:
-    rc = opened(ep, rc, !rc && has_triggers(down), &opening, ret_ep);
+    rc = opened(ep, rc, has_triggers(down), &opening, ret_ep);
     if (rc)
         info_free(down);
-    else
-        ep->info = down;
     return rc;
 }
 
@@ -128,19 +129,21 @@ int hook_srx_open(struct fid_domain *fid, struct fi_rx_attr *attr, struct fid_ep
     struct hook_domain *domain = hook_domain_of(fid);
     bool peer = attr && attr->op_flags & FI_PEER;
     struct hook_ep *srx = create(domain, FI_CLASS_SRX_CTX, peer ? NULL : context);
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .rx = attr, .peer = peer};
     struct fi_peer_srx_context down;
-    int rc = 0;
+    int rc;
 
     if (!srx)
         return -FI_ENOMEM;
-    if (peer)
+    rc = hook_opening(domain->fabric, &srx->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_srx(srx, context, &down);
     if (!rc)
         rc = fi_srx_context(domain->lower, attr, &srx->lower, peer ? (void *)&down : srx);
     if (!rc && peer)
         hook_peer_srx_opened(srx);
-    return opened(srx, rc, attr && attr->caps & FI_TRIGGER,
-                  &(struct hook_opening){.parent = &fid->fid, .rx = attr, .peer = peer}, ret_srx);
+    return opened(srx, rc, attr && attr->caps & FI_TRIGGER, &opening, ret_srx);
 }
 
 static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **tx_ep,
@@ -148,11 +151,16 @@ static int ep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, str
 {
     struct hook_ep *sep = ep_of(&fid->fid);
     struct hook_ep *ep = create(sep->domain, FI_CLASS_TX_CTX, context);
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .index = index, .tx = attr};
+    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_tx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
-                  &(struct hook_opening){.parent = &fid->fid, .tx = attr}, tx_ep);
+    rc = hook_opening(sep->domain->fabric, &ep->fid.fid, &opening);
+    if (!rc)
+        rc = fi_tx_context(sep->lower, index, attr, &ep->lower, ep);
+    return opened(ep, rc, sep->triggers, &opening, tx_ep);
 }
 
 static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, struct fid_ep **rx_ep,
@@ -160,23 +168,31 @@ static int ep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, str
 {
     struct hook_ep *sep = ep_of(&fid->fid);
     struct hook_ep *ep = create(sep->domain, FI_CLASS_RX_CTX, context);
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .index = index, .rx = attr};
+    int rc;
 
     if (!ep)
         return -FI_ENOMEM;
-    return opened(ep, fi_rx_context(sep->lower, index, attr, &ep->lower, ep), sep->triggers,
-                  &(struct hook_opening){.parent = &fid->fid, .rx = attr}, rx_ep);
+    rc = hook_opening(sep->domain->fabric, &ep->fid.fid, &opening);
+    if (!rc)
+        rc = fi_rx_context(sep->lower, index, attr, &ep->lower, ep);
+    return opened(ep, rc, sep->triggers, &opening, rx_ep);
 }
 
 static int ep_alias(struct hook_ep *ep, const struct fi_alias *alias)
 {
     struct hook_ep *other = create(ep->domain, ep->fid.fid.fclass, ep->fid.fid.context);
+    struct hook_opening opening = {.parent = &ep->fid.fid, .alias = alias};
     struct fid_ep *fid;
     int rc;
 
     if (!other)
         return -FI_ENOMEM;
-    rc = opened(other, fi_ep_alias(ep->lower, &other->lower, alias->flags), ep->triggers,
-                &(struct hook_opening){.parent = &ep->fid.fid, .alias = alias}, &fid);
+    rc = hook_opening(ep->domain->fabric, &other->fid.fid, &opening);
+    if (!rc)
+        rc = fi_ep_alias(ep->lower, &other->lower, alias->flags);
+    rc = opened(other, rc, ep->triggers, &opening, &fid);
     if (!rc)
         *alias->fid = &fid->fid;
     return rc;
@@ -281,17 +297,19 @@ static int ep_join(struct fid_ep *fid, const void *addr, uint64_t flags, struct 
 {
     struct hook_ep *ep = ep_of(&fid->fid);
     struct hook_mc *mc = calloc(1, sizeof(*mc));
+    struct hook_opening opening = {.parent = &fid->fid, .context = context, .flags = flags};
     int rc;
 
     if (!mc)
         return -FI_ENOMEM;
     fid_init(&mc->fid.fid, FI_CLASS_MC, context, ep->domain->fabric->ops.mc_fid);
     mc->domain = ep->domain;
-    rc = join_lower(ep, addr, flags, mc);
+    rc = hook_opening(ep->domain->fabric, &mc->fid.fid, &opening);
+    if (!rc)
+        rc = join_lower(ep, addr, flags, mc);
     if (!rc) /* read inline; again when FI_JOIN_COMPLETE comes */
         mc->fid.fi_addr = fi_mc_addr(mc->lower);
-    rc = hook_opened(ep->domain->fabric, &ep->domain->children, &mc->fid.fid, rc,
-                     &(struct hook_opening){.parent = &fid->fid});
+    rc = hook_opened(ep->domain->fabric, &ep->domain->children, &mc->fid.fid, rc, &opening);
     if (!rc)
         *ret_mc = &mc->fid;
     return rc;
@@ -317,6 +335,7 @@ int hook_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
 {
     struct hook_domain *domain = hook_domain_of(fid);
     struct hook_stx *stx = calloc(1, sizeof(*stx));
+    struct hook_opening opening = {.parent = &fid->fid, .context = context, .tx = attr};
     int rc;
 
     if (!stx)
@@ -324,9 +343,10 @@ int hook_stx_open(struct fid_domain *fid, struct fi_tx_attr *attr, struct fid_st
     fid_init(&stx->fid.fid, FI_CLASS_STX_CTX, context, domain->fabric->ops.stx_fid);
     stx->fid.ops = &enosys_ep_ops;
     stx->domain = domain;
-    rc = fi_stx_context(domain->lower, attr, &stx->lower, stx);
-    rc = hook_opened(domain->fabric, &domain->children, &stx->fid.fid, rc,
-                     &(struct hook_opening){.parent = &domain->fid.fid, .tx = attr});
+    rc = hook_opening(domain->fabric, &stx->fid.fid, &opening);
+    if (!rc)
+        rc = fi_stx_context(domain->lower, attr, &stx->lower, stx);
+    rc = hook_opened(domain->fabric, &domain->children, &stx->fid.fid, rc, &opening);
     if (!rc)
         *ret_stx = &stx->fid;
     return rc;

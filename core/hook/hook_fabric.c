@@ -92,12 +92,17 @@ void hook_retire(struct hook_fabric *fabric, struct fid *fid)
 int hook_opened(const struct hook_fabric *fabric, struct children *siblings, struct fid *fid,
                 int rc, const struct hook_opening *opening)
 {
+    const struct hook_watch *watch = fabric->ops.watch;
+
     if (rc) {
+        if (watch && watch->refused)
+            watch->refused(fid, opening, rc);
         free(fid); /* the first member of each */
         return rc;
     }
     children_hold(siblings);
-    hook_tell_opened(fabric, fid, opening);
+    if (watch && watch->opened)
+        watch->opened(fabric, fid, opening);
     return 0;
 }
 
@@ -416,27 +421,27 @@ int hook_pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep *
     struct hook_fabric *fabric = hook_fabric_of(fid);
     struct fi_info *down = hook_info_down(fabric, info);
     struct hook_pep *pep = calloc(1, sizeof(*pep));
-    int rc = -FI_ENOMEM;
+    struct hook_opening opening = {.parent = &fid->fid, .context = context, .info = down};
+    int rc;
 
-    if (!down || !pep)
-        goto fail;
+    if (!down || !pep) {
+        info_free(down);
+        free(pep);
+        return -FI_ENOMEM;
+    }
     fid_init(&pep->fid.fid, FI_CLASS_PEP, context, fabric->ops.pep_fid);
     pep->fid.ops = fabric->ops.pep;
     pep->fid.cm = fabric->ops.pep_cm;
     pep->fabric = fabric;
-    rc = fi_passive_ep(fabric->lower, down, &pep->lower, pep);
-    if (rc)
-        goto fail;
-    children_hold(&fabric->base.children);
-    hook_tell_opened(fabric, &pep->fid.fid,
-                     &(struct hook_opening){.parent = &fabric->base.fid.fid, .info = down});
     pep->info = down;
-    *ret_pep = &pep->fid;
-    return 0;
-
-fail:
-    info_free(down);
-    free(pep);
+    rc = hook_opening(fabric, &pep->fid.fid, &opening);
+    if (!rc)
+        rc = fi_passive_ep(fabric->lower, down, &pep->lower, pep);
+    rc = hook_opened(fabric, &fabric->base.children, &pep->fid.fid, rc, &opening);
+    if (rc)
+        info_free(down);
+    else
+        *ret_pep = &pep->fid;
     return rc;
 }
 

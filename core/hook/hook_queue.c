@@ -62,8 +62,10 @@ int hook_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     struct hook_domain *domain = hook_domain_of(fid);
     struct hook_cq *cq = calloc(1, sizeof(*cq));
     bool peer = attr && attr->flags & FI_PEER;
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .cq = attr, .peer = peer};
     struct fi_peer_cq_context down;
-    int rc = 0;
+    int rc;
 
     if (!cq)
         return -FI_ENOMEM;
@@ -73,12 +75,12 @@ int hook_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq 
     cq->format = attr ? attr->format : FI_CQ_FORMAT_UNSPEC;
     cq->completed = domain->fabric->ops.completed;
     cq->read = domain->fabric->ops.cq_read;
-    if (peer)
+    rc = hook_opening(domain->fabric, &cq->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_cq(cq, context, &down);
     if (!rc)
         rc = fi_cq_open(domain->lower, attr, &cq->lower, peer ? (void *)&down : cq);
-    rc = hook_opened(domain->fabric, &domain->children, &cq->fid.fid, rc,
-                     &(struct hook_opening){.parent = &domain->fid.fid, .cq = attr, .peer = peer});
+    rc = hook_opened(domain->fabric, &domain->children, &cq->fid.fid, rc, &opening);
     if (!rc)
         *ret_cq = &cq->fid;
     return rc;
@@ -143,20 +145,22 @@ int hook_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid
     struct hook_domain *domain = hook_domain_of(fid);
     struct hook_cntr *cntr = calloc(1, sizeof(*cntr));
     bool peer = attr && attr->flags & FI_PEER;
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .cntr = attr, .peer = peer};
     struct fi_peer_cntr_context down;
-    int rc = 0;
+    int rc;
 
     if (!cntr)
         return -FI_ENOMEM;
     fid_init(&cntr->fid.fid, FI_CLASS_CNTR, peer ? NULL : context, domain->fabric->ops.cntr_fid);
     cntr->fid.ops = domain->fabric->ops.cntr;
     cntr->domain = domain;
-    if (peer)
+    rc = hook_opening(domain->fabric, &cntr->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_cntr(cntr, context, &down);
     if (!rc)
         rc = fi_cntr_open(domain->lower, attr, &cntr->lower, peer ? (void *)&down : cntr);
-    rc = hook_opened(domain->fabric, &domain->children, &cntr->fid.fid, rc,
-                     &(struct hook_opening){.parent = &domain->fid.fid, .peer = peer});
+    rc = hook_opened(domain->fabric, &domain->children, &cntr->fid.fid, rc, &opening);
     if (!rc)
         *ret_cntr = &cntr->fid;
     return rc;
@@ -300,20 +304,22 @@ int hook_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_eq 
     struct hook_fabric *fabric = hook_fabric_of(fid);
     struct hook_eq *eq = calloc(1, sizeof(*eq));
     bool peer = attr && attr->flags & FI_PEER;
+    struct hook_opening opening = {
+        .parent = &fid->fid, .context = context, .eq = attr, .peer = peer};
     struct fi_peer_eq_context down;
-    int rc = 0;
+    int rc;
 
     if (!eq)
         return -FI_ENOMEM;
     fid_init(&eq->fid.fid, FI_CLASS_EQ, peer ? NULL : context, fabric->ops.eq_fid);
     eq->fid.ops = fabric->ops.eq;
     eq->fabric = fabric;
-    if (peer)
+    rc = hook_opening(fabric, &eq->fid.fid, &opening);
+    if (!rc && peer)
         rc = hook_peer_eq(eq, context, &down);
     if (!rc)
         rc = fi_eq_open(fabric->lower, attr, &eq->lower, peer ? (void *)&down : eq);
-    rc = hook_opened(fabric, &fabric->base.children, &eq->fid.fid, rc,
-                     &(struct hook_opening){.parent = &fabric->base.fid.fid, .peer = peer});
+    rc = hook_opened(fabric, &fabric->base.children, &eq->fid.fid, rc, &opening);
     if (!rc)
         *ret_eq = &eq->fid;
     return rc;

@@ -24,24 +24,23 @@ int hook_wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr, struct fid
 {
     struct hook_fabric *fabric = hook_fabric_of(fid);
     struct hook_wait *set = calloc(1, sizeof(*set));
+    struct hook_opening opening = {.parent = &fid->fid, .wait = attr};
     int rc;
 
     if (!set)
         return -FI_ENOMEM;
-    rc = fabric->lower->ops->wait_open(fabric->lower, attr, &set->lower);
-    if (rc) {
-        free(set);
-        return rc;
-    }
-    /* The context is that of all its wrappers: core/queue/wait_set.h. */
-    fid_init(&set->fid.fid, FI_CLASS_WAIT, set->lower->fid.context, fabric->ops.wait_fid);
+    fid_init(&set->fid.fid, FI_CLASS_WAIT, NULL, fabric->ops.wait_fid);
     set->fid.ops = fabric->ops.wait;
     set->fabric = fabric;
-    children_hold(&fabric->base.children);
-    hook_tell_opened(fabric, &set->fid.fid,
-                     &(struct hook_opening){.parent = &fabric->base.fid.fid});
-    *ret_set = &set->fid;
-    return 0;
+    rc = hook_opening(fabric, &set->fid.fid, &opening);
+    if (!rc)
+        rc = fabric->lower->ops->wait_open(fabric->lower, attr, &set->lower);
+    if (!rc) /* that of all its wrappers: core/queue/wait_set.h */
+        set->fid.fid.context = set->lower->fid.context;
+    rc = hook_opened(fabric, &fabric->base.children, &set->fid.fid, rc, &opening);
+    if (!rc)
+        *ret_set = &set->fid;
+    return rc;
 }
 
 static int wait_close(struct fid *fid)
@@ -108,16 +107,18 @@ int hook_poll_open(struct fid_domain *fid, struct fi_poll_attr *attr, struct fid
 {
     struct hook_domain *domain = hook_domain_of(fid);
     struct hook_poll *set = calloc(1, sizeof(*set));
+    struct hook_opening opening = {.parent = &fid->fid};
     int rc;
 
     if (!set)
         return -FI_ENOMEM;
-    rc = domain->lower->ops->poll_open(domain->lower, attr, &set->lower);
     fid_init(&set->fid.fid, FI_CLASS_POLL, NULL, domain->fabric->ops.poll_fid);
     set->fid.ops = domain->fabric->ops.poll;
     set->domain = domain;
-    rc = hook_opened(domain->fabric, &domain->children, &set->fid.fid, rc,
-                     &(struct hook_opening){.parent = &domain->fid.fid});
+    rc = hook_opening(domain->fabric, &set->fid.fid, &opening);
+    if (!rc)
+        rc = domain->lower->ops->poll_open(domain->lower, attr, &set->lower);
+    rc = hook_opened(domain->fabric, &domain->children, &set->fid.fid, rc, &opening);
     if (!rc)
         *ret_set = &set->fid;
     return rc;

@@ -143,6 +143,10 @@ void debug_bury(struct fid *fid);
 void debug_open_ops(struct hook_ops *ops);
 /* Adds to the tables of the two above. */
 void debug_set_ops(struct hook_ops *ops);
+/* debug_set.c: a wait set that an object is opened with. The first reports a closed one, and
+ * returns -FI_EINVAL for it; the second keeps an open one from being closed. */
+int debug_check_set(struct fid *fid, const struct hook_opening *opening);
+void debug_hold_set(struct fid *fid, const struct hook_opening *opening);
 /* struct ep.post of its endpoints. */
 ssize_t debug_post(struct ep *ep, struct op *op);
 void debug_queue_ops(struct hook_ops *ops);

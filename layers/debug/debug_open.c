@@ -269,6 +269,13 @@ static void opened(const struct hook_fabric *fabric, struct fid *fid,
     case FI_CLASS_SRX_CTX: ep_opened(fid, opening); break;
     default: debug_opened(fid, parent_of(fid, opening), sizeof(struct debug_object)); break;
     }
+    debug_hold_set(fid, opening);
+}
+
+static int opening_object(const struct hook_fabric *fabric, struct fid *fid,
+                          struct hook_opening *opening)
+{
+    return debug_check_set(fid, opening);
 }
 
 /* ---- Calls that are checked ---- */
@@ -365,7 +372,7 @@ static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct f
     return rc;
 }
 
-static const struct hook_watch watch = {.opened = opened};
+static const struct hook_watch watch = {.opening = opening_object, .opened = opened};
 
 static struct fi_ops_fabric fabric_ops = {.size = sizeof(fabric_ops), .trywait = trywait};
 static struct fi_ops_domain domain_ops = {

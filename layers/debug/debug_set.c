@@ -6,60 +6,37 @@
 
 /* ---- Wait sets, named by what is opened with FI_WAIT_SET ---- */
 
-/* The set that is meant, NULL: none. True when it is closed: reported. */
-static bool is_bad(struct fid *parent, const char *call, enum fi_wait_obj obj, struct fid_wait *set)
+/* NULL: none is. */
+static struct fid_wait *set_of(const struct hook_opening *opening)
 {
-    struct debug_object *object = debug_of(parent);
-
-    return obj == FI_WAIT_SET && set && object && debug_is_closed(object, call, &set->fid);
+    if (opening->cq && opening->cq->wait_obj == FI_WAIT_SET)
+        return opening->cq->wait_set;
+    if (opening->cntr && opening->cntr->wait_obj == FI_WAIT_SET)
+        return opening->cntr->wait_set;
+    if (opening->eq && opening->eq->wait_obj == FI_WAIT_SET)
+        return opening->eq->wait_set;
+    return NULL;
 }
 
-/* From now on the set cannot be closed. Sets from elsewhere are not known. */
-static void holds(struct fid *fid, enum fi_wait_obj obj, struct fid_wait *set)
+int debug_check_set(struct fid *fid, const struct hook_opening *opening)
+{
+    const char *call = fid->fclass == FI_CLASS_CQ     ? "fi_cq_open"
+                       : fid->fclass == FI_CLASS_CNTR ? "fi_cntr_open"
+                                                      : "fi_eq_open";
+    struct debug_object *parent = debug_of(opening->parent);
+    struct fid_wait *set = set_of(opening);
+
+    return set && parent && debug_is_closed(parent, call, &set->fid) ? -FI_EINVAL : 0;
+}
+
+/* Sets from elsewhere are not known. */
+void debug_hold_set(struct fid *fid, const struct hook_opening *opening)
 {
     struct debug_object *user = debug_of(fid);
+    struct fid_wait *set = set_of(opening);
 
-    if (obj == FI_WAIT_SET && user && debug_is_open(user->layer, &set->fid))
+    if (set && user && debug_is_open(user->layer, &set->fid))
         debug_used(user, debug_of(&set->fid));
-}
-
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    int rc;
-
-    if (attr && is_bad(&domain->fid, "fi_cq_open", attr->wait_obj, attr->wait_set))
-        return -FI_EINVAL;
-    rc = hook_cq_open(domain, attr, cq, context);
-    if (!rc && attr)
-        holds(&(*cq)->fid, attr->wait_obj, attr->wait_set);
-    return rc;
-}
-
-static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
-                     void *context)
-{
-    int rc;
-
-    if (attr && is_bad(&domain->fid, "fi_cntr_open", attr->wait_obj, attr->wait_set))
-        return -FI_EINVAL;
-    rc = hook_cntr_open(domain, attr, cntr, context);
-    if (!rc && attr)
-        holds(&(*cntr)->fid, attr->wait_obj, attr->wait_set);
-    return rc;
-}
-
-static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
-                   void *context)
-{
-    int rc;
-
-    if (attr && is_bad(&fabric->fid, "fi_eq_open", attr->wait_obj, attr->wait_set))
-        return -FI_EINVAL;
-    rc = hook_eq_open(fabric, attr, eq, context);
-    if (!rc && attr)
-        holds(&(*eq)->fid, attr->wait_obj, attr->wait_set);
-    return rc;
 }
 
 /* ---- Poll sets ---- */
@@ -95,8 +72,5 @@ static struct fi_ops_poll poll_ops = {
 
 void debug_set_ops(struct hook_ops *ops)
 {
-    ops->fabric->eq_open = open_eq;
-    ops->domain->cq_open = open_cq;
-    ops->domain->cntr_open = open_cntr;
     ops->poll = &poll_ops;
 }

@@ -16,23 +16,50 @@ static bool fails(struct fault_plan *plan, enum fault_call call)
     return plan && fault_plan_fails(plan, call);
 }
 
+/* ---- Opening ---- */
+
+/* fi_getinfo has asked the same; the application may have made the info by itself. */
+static int check_type(const struct fault_plan *plan, const struct fi_info *info)
+{
+    const char *why = plan && info && info->ep_attr ? fault_plan_objection(plan, info) : NULL;
+
+    if (!why)
+        return 0;
+    log_user("fault: %s", why);
+    return -FI_EINVAL;
+}
+
+/* The call that `fail` names for objects of a class, FAULT_CALLS for none. */
+static enum fault_call call_of(size_t fclass)
+{
+    switch (fclass) {
+    case FI_CLASS_DOMAIN: return FAULT_DOMAIN;
+    case FI_CLASS_EQ: return FAULT_EQ;
+    case FI_CLASS_CQ: return FAULT_CQ;
+    case FI_CLASS_CNTR: return FAULT_CNTR;
+    case FI_CLASS_AV: return FAULT_AV;
+    case FI_CLASS_MR: return FAULT_MR;
+    case FI_CLASS_EP:
+    case FI_CLASS_SRX_CTX: return FAULT_ENDPOINT;
+    default: return FAULT_CALLS;
+    }
+}
+
+static int opening(const struct hook_fabric *fabric, struct fid *fid, struct hook_opening *opening)
+{
+    enum fault_call call = call_of(fid->fclass);
+    int rc = 0;
+
+    if (call == FAULT_CALLS || opening->alias)
+        return 0;
+    if (fid->fclass == FI_CLASS_EP)
+        rc = check_type(fabric->own, opening->info);
+    if (!rc && fails(fabric->own, call))
+        rc = -FI_ENOMEM;
+    return rc;
+}
+
 /* ---- Fabric ---- */
-
-static int open_domain(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                       void *context)
-{
-    if (fails(hook_fabric_of(fabric)->own, FAULT_DOMAIN))
-        return -FI_ENOMEM;
-    return hook_fabric_ops.domain(fabric, info, domain, context);
-}
-
-static int open_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
-                        uint64_t flags, void *context)
-{
-    if (fails(hook_fabric_of(fabric)->own, FAULT_DOMAIN))
-        return -FI_ENOMEM;
-    return hook_fabric_ops.domain2(fabric, info, domain, flags, context);
-}
 
 static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                    void *context)
@@ -40,8 +67,6 @@ static int open_eq(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fi
     const struct fault_plan *plan = hook_fabric_of(fabric)->own;
     struct fi_eq_attr writable = attr ? *attr : (struct fi_eq_attr){0};
 
-    if (fails(hook_fabric_of(fabric)->own, FAULT_EQ))
-        return -FI_ENOMEM;
     if (plan && plan->kill_conn)
         writable.flags |= FI_WRITE;
     return hook_eq_open(fabric, attr ? &writable : NULL, eq, context);
@@ -96,89 +121,7 @@ static struct fi_ops_wait wait_ops = {
     .wait = set_wait,
 };
 
-/* ---- Domain ---- */
-
-static int open_cq(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
-                   void *context)
-{
-    return fails(fault_of(domain), FAULT_CQ) ? -FI_ENOMEM : hook_cq_open(domain, attr, cq, context);
-}
-
-static int open_cntr(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
-                     void *context)
-{
-    return fails(fault_of(domain), FAULT_CNTR) ? -FI_ENOMEM
-                                               : hook_cntr_open(domain, attr, cntr, context);
-}
-
-static int open_av(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
-                   void *context)
-{
-    return fails(fault_of(domain), FAULT_AV) ? -FI_ENOMEM : hook_av_open(domain, attr, av, context);
-}
-
-static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-               uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
-        return -FI_ENOMEM;
-    return hook_mr_ops.reg(fid, buf, len, access, offset, key, flags, mr, context);
-}
-
-static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
-        return -FI_ENOMEM;
-    return hook_mr_ops.regv(fid, iov, count, access, offset, key, flags, mr, context);
-}
-
-static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                   struct fid_mr **mr)
-{
-    if (fails(fault_of(object_of(fid, struct fid_domain, fid)), FAULT_MR))
-        return -FI_ENOMEM;
-    return hook_mr_ops.regattr(fid, attr, flags, mr);
-}
-
 /* ---- Endpoints ---- */
-
-/* fi_getinfo has asked the same; the application may have made the info by itself. */
-static int check_type(const struct fault_plan *plan, const struct fi_info *info)
-{
-    const char *why = plan && info && info->ep_attr ? fault_plan_objection(plan, info) : NULL;
-
-    if (!why)
-        return 0;
-    log_user("fault: %s", why);
-    return -FI_EINVAL;
-}
-
-static int open_ep2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                    uint64_t flags, void *context)
-{
-    struct fault_plan *plan = fault_of(domain);
-    int rc = check_type(plan, info);
-
-    if (rc)
-        return rc;
-    if (fails(plan, FAULT_ENDPOINT))
-        return -FI_ENOMEM;
-    return hook_ep_open2(domain, info, ep, flags, context);
-}
-
-static int open_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
-                   void *context)
-{
-    return open_ep2(domain, info, ep, 0, context);
-}
-
-static int open_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
-                    void *context)
-{
-    return fails(fault_of(domain), FAULT_ENDPOINT) ? -FI_ENOMEM
-                                                   : hook_srx_open(domain, attr, srx, context);
-}
 
 static void bound(struct fault_ep *own, struct fid *target, uint64_t flags)
 {
@@ -335,33 +278,12 @@ static void closed(struct fid *fid)
     }
 }
 
-static const struct hook_watch watch = {.opened = opened, .closed = closed};
-
-static struct fi_ops_mr mr_ops = {
-    .size = sizeof(mr_ops),
-    .reg = reg,
-    .regv = regv,
-    .regattr = regattr,
-};
+static const struct hook_watch watch = {.opening = opening, .opened = opened, .closed = closed};
 
 static struct fi_ops ep_fid_ops = {
     .size = sizeof(ep_fid_ops), .close = close_ep, .bind = bind_ep, .control = control_ep};
 static struct fi_ops_fabric fabric_ops = {
-    .size = sizeof(fabric_ops),
-    .domain = open_domain,
-    .domain2 = open_domain2,
-    .eq_open = open_eq,
-    .trywait = trywait,
-};
-static struct fi_ops_domain domain_ops = {
-    .size = sizeof(domain_ops),
-    .cq_open = open_cq,
-    .cntr_open = open_cntr,
-    .av_open = open_av,
-    .endpoint = open_ep,
-    .endpoint2 = open_ep2,
-    .srx_ctx = open_srx,
-};
+    .size = sizeof(fabric_ops), .eq_open = open_eq, .trywait = trywait};
 static struct fi_ops_poll poll_ops = {.size = sizeof(poll_ops), .poll = set_poll};
 static struct fi_ops_cm cm_ops = {.size = sizeof(cm_ops), .connect = connect_ep};
 
@@ -369,8 +291,6 @@ void fault_control_ops(struct hook_ops *ops)
 {
     ops->ep_fid = &ep_fid_ops;
     ops->fabric = &fabric_ops;
-    ops->domain = &domain_ops;
-    ops->mr = &mr_ops;
     ops->watch = &watch;
     ops->cm = &cm_ops;
     ops->event = event_read;
