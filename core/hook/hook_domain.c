@@ -156,19 +156,6 @@ static void copy_desc_and_key(struct hook_mr *mr)
     mr->fid.key = fi_mr_key(mr->lower);
 }
 
-static int opened_mr(struct hook_mr *mr, int rc, const struct hook_opening *opening,
-                     struct fid_mr **ret_mr)
-{
-    struct hook_domain *domain = mr->domain;
-
-    if (!rc)
-        copy_desc_and_key(mr);
-    rc = hook_opened(domain->fabric, &domain->children, &mr->fid.fid, rc, opening);
-    if (!rc)
-        *ret_mr = &mr->fid;
-    return rc;
-}
-
 /* The key of a domain of FI_AV_AUTH_KEY names an address vector, which is the lower's below. */
 static void translate_key(const struct hook_domain *domain, struct fi_mr_attr *attr,
                           struct fi_mr_auth_key *key)
@@ -182,71 +169,98 @@ static void translate_key(const struct hook_domain *domain, struct fi_mr_attr *a
     attr->auth_key = (uint8_t *)key;
 }
 
-static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                      struct fid_mr **ret_mr)
+static int regattr_lower(struct hook_mr *mr, const struct fi_mr_attr *attr, uint64_t flags)
 {
-    struct hook_domain *domain = domain_of(fid);
-    struct hook_mr *mr = calloc(1, sizeof(*mr));
-    struct hook_opening opening = {.parent = fid, .flags = flags};
+    struct fi_mr_attr down = *attr;
     struct fi_mr_auth_key key;
-    struct fi_mr_attr down;
-    int rc;
 
-    if (!mr)
-        return -FI_ENOMEM;
-    abi_mr_attr_import(attr, domain->fabric->base.abi, &down);
-    fid_init(&mr->fid.fid, FI_CLASS_MR, down.context, domain->fabric->ops.mr_fid);
-    mr->domain = domain;
-    opening.context = down.context;
-    opening.access = down.access;
-    if (!(flags & FI_MR_DMABUF)) {
-        opening.iov = down.mr_iov;
-        opening.iov_count = down.mr_iov ? down.iov_count : 0;
-    }
     down.context = mr;
     if (down.base_mr)
         down.base_mr = object_of(down.base_mr, struct hook_mr, fid)->lower;
-    translate_key(domain, &down, &key);
-    rc = hook_opening(domain->fabric, &mr->fid.fid, &opening);
-    if (!rc)
-        rc = fi_mr_regattr(domain->lower, &down, flags, &mr->lower);
-    return opened_mr(mr, rc, &opening, ret_mr);
+    translate_key(mr->domain, &down, &key);
+    return fi_mr_regattr(mr->domain->lower, &down, flags, &mr->lower);
 }
 
 /* reg and regv go down as what they are: not every lower treats all three alike. */
-static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **ret_mr,
-                   void *context)
+static int reg_lower(struct hook_mr *mr, enum hook_mr_call call, const struct fi_mr_attr *attr,
+                     uint64_t flags)
+{
+    struct fid_domain *lower = mr->domain->lower;
+    const struct iovec *iov = attr->mr_iov;
+
+    if (call == HOOK_MR_REGATTR)
+        return regattr_lower(mr, attr, flags);
+    if (attr->iov_count != 1)
+        return fi_mr_regv(lower, iov, attr->iov_count, attr->access, attr->offset,
+                          attr->requested_key, flags, &mr->lower, mr);
+    return fi_mr_reg(lower, iov->iov_base, iov->iov_len, attr->access, attr->offset,
+                     attr->requested_key, flags, &mr->lower, mr);
+}
+
+/* attr: in the current layout. */
+static int open_mr(struct fid *fid, enum hook_mr_call call, const struct fi_mr_attr *attr,
+                   uint64_t flags, struct fid_mr **ret_mr)
 {
     struct hook_domain *domain = domain_of(fid);
     struct hook_mr *mr = calloc(1, sizeof(*mr));
-    struct hook_opening opening = {.parent = fid,
-                                   .context = context,
-                                   .flags = flags,
-                                   .iov = iov,
-                                   .iov_count = iov ? count : 0,
-                                   .access = access};
+    struct hook_opening opening = {
+        .parent = fid, .context = attr->context, .flags = flags, .mr = attr, .mr_call = call};
     int rc;
 
     if (!mr)
         return -FI_ENOMEM;
-    fid_init(&mr->fid.fid, FI_CLASS_MR, context, domain->fabric->ops.mr_fid);
+    fid_init(&mr->fid.fid, FI_CLASS_MR, attr->context, domain->fabric->ops.mr_fid);
     mr->domain = domain;
+    if (!(flags & FI_MR_DMABUF) && attr->mr_iov) {
+        opening.iov = attr->mr_iov;
+        opening.iov_count = attr->iov_count;
+    }
     rc = hook_opening(domain->fabric, &mr->fid.fid, &opening);
     if (!rc)
-        rc = count == 1 ? fi_mr_reg(domain->lower, iov->iov_base, iov->iov_len, access, offset,
-                                    requested_key, flags, &mr->lower, mr)
-                        : fi_mr_regv(domain->lower, iov, count, access, offset, requested_key,
-                                     flags, &mr->lower, mr);
-    return opened_mr(mr, rc, &opening, ret_mr);
+        rc = reg_lower(mr, call, attr, flags);
+    if (!rc)
+        copy_desc_and_key(mr);
+    rc = hook_opened(domain->fabric, &domain->children, &mr->fid.fid, rc, &opening);
+    if (!rc)
+        *ret_mr = &mr->fid;
+    return rc;
+}
+
+static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+                      struct fid_mr **mr)
+{
+    struct fi_mr_attr current;
+
+    abi_mr_attr_import(attr, domain_of(fid)->fabric->base.abi, &current);
+    return open_mr(fid, HOOK_MR_REGATTR, &current, flags, mr);
+}
+
+static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
+                   void *context)
+{
+    const struct fi_mr_attr attr = {.mr_iov = iov,
+                                    .iov_count = count,
+                                    .access = access,
+                                    .offset = offset,
+                                    .requested_key = requested_key,
+                                    .context = context};
+
+    return open_mr(fid, HOOK_MR_REGV, &attr, flags, mr);
 }
 
 static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
                   uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
-    struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+    const struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+    const struct fi_mr_attr attr = {.mr_iov = &iov,
+                                    .iov_count = 1,
+                                    .access = access,
+                                    .offset = offset,
+                                    .requested_key = requested_key,
+                                    .context = context};
 
-    return mr_regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+    return open_mr(fid, HOOK_MR_REG, &attr, flags, mr);
 }
 
 struct fi_ops_mr hook_mr_ops = {

@@ -9,6 +9,13 @@
 
 #include "core/hook/hook.h"
 
+/* The call that registers a region. */
+enum hook_mr_call {
+    HOOK_MR_REG,
+    HOOK_MR_REGV,
+    HOOK_MR_REGATTR,
+};
+
 /* The parent and the arguments that an object is opened with; the rest is 0. Valid during the
  * call. */
 struct hook_opening {
@@ -26,11 +33,12 @@ struct hook_opening {
     const struct fi_av_attr *av;
     const struct fi_av_set_attr *av_set;
     const struct fi_wait_attr *wait;
+    const struct fi_mr_attr *mr; /* of a region: what it is registered with; current layout */
+    enum hook_mr_call mr_call;
     const struct iovec *iov; /* of a region in memory of the process's: iov_count of them */
     size_t iov_count;
-    uint64_t access; /* of a region */
-    bool peer;       /* FI_PEER: its owner is above */
-    uint64_t note;   /* the hook's, from `opening` to `opened` or `refused` */
+    bool peer;     /* FI_PEER: its owner is above */
+    uint64_t note; /* the hook's, from `opening` to `opened` or `refused` */
 };
 
 /* In a struct hook_ops. Functions may be NULL. None is called for the fabric. */

@@ -143,7 +143,6 @@ static void fill_ops(struct hook_ops *ops)
     debug_set_ops(ops);
     ops->post = debug_post;
     debug_queue_ops(ops);
-    debug_memory_ops(ops);
     debug_address_ops(ops);
     ops->fabric_fid = &fabric_fid_ops;
     ops->retire = debug_retire;

@@ -150,7 +150,6 @@ void debug_hold_set(struct fid *fid, const struct hook_opening *opening);
 /* struct ep.post of its endpoints. */
 ssize_t debug_post(struct ep *ep, struct op *op);
 void debug_queue_ops(struct hook_ops *ops);
-void debug_memory_ops(struct hook_ops *ops);
 void debug_address_ops(struct hook_ops *ops);
 
 /* A call begins in an object that only one thread at a time may be in. True: debug_leave it. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions, and the descriptors of buffers where the lower requires them. */
-#include <rdma/fi_errno.h>
-
-#include "core/info/abi.h"
 #include "layers/debug/debug.h"
 
 static bool covers(const struct debug_mr *mr, const void *buf, size_t len)
@@ -90,7 +87,7 @@ void debug_region_opened(struct fid *fid, const struct hook_opening *opening)
     if (!mr)
         return;
     mr->domain = object_of(mr->object.parent, struct debug_domain, object);
-    mr->access = opening->access;
+    mr->access = opening->mr->access;
     debug_region_named(object_of(fid, struct fid_mr, fid));
     list_init(&mr->region);
     if (opening->iov_count <= DEBUG_IOVS)
@@ -99,23 +96,4 @@ void debug_region_opened(struct fid *fid, const struct hook_opening *opening)
     pthread_mutex_lock(&mr->object.layer->mutex);
     list_attach(&mr->region, &mr->domain->regions);
     pthread_mutex_unlock(&mr->object.layer->mutex);
-}
-
-static int regattr(struct fid *domain, const struct fi_mr_attr *attr, uint64_t flags,
-                   struct fid_mr **mr)
-{
-    struct fi_mr_attr now;
-
-    abi_mr_attr_import(attr, object_of(domain, struct hook_domain, fid.fid)->fabric->base.abi,
-                       &now);
-    if (now.base_mr && debug_is_closed(debug_of(domain), "fi_mr_regattr", &now.base_mr->fid))
-        return -FI_EINVAL;
-    return hook_mr_ops.regattr(domain, attr, flags, mr);
-}
-
-static struct fi_ops_mr mr_ops = {.size = sizeof(mr_ops), .regattr = regattr};
-
-void debug_memory_ops(struct hook_ops *ops)
-{
-    ops->mr = &mr_ops;
 }

@@ -275,6 +275,11 @@ static void opened(const struct hook_fabric *fabric, struct fid *fid,
 static int opening_object(const struct hook_fabric *fabric, struct fid *fid,
                           struct hook_opening *opening)
 {
+    const struct fi_mr_attr *mr = opening->mr;
+
+    if (mr && mr->base_mr &&
+        debug_is_closed(debug_of(opening->parent), "fi_mr_regattr", &mr->base_mr->fid))
+        return -FI_EINVAL;
     return debug_check_set(fid, opening);
 }
 

@@ -163,10 +163,11 @@ static void count_unexpected(struct hook_ep *ep)
 
 /* ---- Regions ---- */
 
-static int count_mr(struct fid_domain *domain, size_t len, int rc)
+static void count_mr(const struct hook_opening *opening, int rc)
 {
-    const struct monitor_object *object = hook_domain_of(domain)->own;
+    const struct monitor_object *object = *hook_own(opening->parent);
     struct monitor_slot *slot = object ? monitor_slot_of(object) : NULL;
+    size_t len = iov_bytes(opening->iov, opening->iov_count);
     struct weft_monitor_cell *cell;
 
     if (slot && rc) {
@@ -176,34 +177,6 @@ static int count_mr(struct fid_domain *domain, size_t len, int rc)
         monitor_add(&cell->count, 1);
         monitor_add(&cell->bytes, len);
     }
-    return rc;
-}
-
-static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-                  uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-    int rc = hook_mr_ops.reg(fid, buf, len, access, offset, requested_key, flags, mr, context);
-
-    return count_mr(object_of(fid, struct fid_domain, fid), len, rc);
-}
-
-static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                   uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr,
-                   void *context)
-{
-    int rc = hook_mr_ops.regv(fid, iov, count, access, offset, requested_key, flags, mr, context);
-
-    return count_mr(object_of(fid, struct fid_domain, fid), rc ? 0 : iov_bytes(iov, count), rc);
-}
-
-static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                      struct fid_mr **mr)
-{
-    int rc = hook_mr_ops.regattr(fid, attr, flags, mr);
-    bool vector = !rc && !(flags & FI_MR_DMABUF);
-
-    return count_mr(object_of(fid, struct fid_domain, fid),
-                    vector ? iov_bytes(attr->mr_iov, attr->iov_count) : 0, rc);
 }
 
 /* ---- Objects ---- */
@@ -260,7 +233,15 @@ static void opened(const struct hook_fabric *fabric, struct fid *fid,
     } else if (hook_transfers(fid) || fid->fclass == FI_CLASS_SEP || fid->fclass == FI_CLASS_CQ) {
         above = *hook_own(opening->parent);
         *hook_own(fid) = above ? opened_below(above, fid, opening) : NULL;
+    } else if (fid->fclass == FI_CLASS_MR) {
+        count_mr(opening, 0);
     }
+}
+
+static void refused_object(const struct fid *fid, const struct hook_opening *opening, int rc)
+{
+    if (fid->fclass == FI_CLASS_MR)
+        count_mr(opening, rc);
 }
 
 static void closed(struct fid *fid)
@@ -270,7 +251,8 @@ static void closed(struct fid *fid)
         monitor_object_close(*hook_own(fid));
 }
 
-static const struct hook_watch watch = {.opened = opened, .closed = closed};
+static const struct hook_watch watch = {
+    .opened = opened, .refused = refused_object, .closed = closed};
 
 static int bind_ep(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
@@ -313,8 +295,6 @@ static int control_ep(struct fid *fid, int command, void *arg)
     return rc;
 }
 
-static struct fi_ops_mr mr_ops = {
-    .size = sizeof(mr_ops), .reg = mr_reg, .regv = mr_regv, .regattr = mr_regattr};
 static struct fi_ops ep_fid_ops = {
     .size = sizeof(ep_fid_ops), .control = control_ep, .bind = bind_ep};
 
@@ -324,7 +304,6 @@ void monitor_data_ops(struct hook_ops *ops)
     ops->completed = completion_seen;
     ops->cq_read = reading_seen;
     ops->unexpected = count_unexpected;
-    ops->mr = &mr_ops;
     ops->ep_fid = &ep_fid_ops;
     ops->watch = &watch;
 }
