@@ -158,6 +158,25 @@ struct fi_info *info_dup(const struct fi_info *info)
     return NULL;
 }
 
+struct fi_info *info_for_lower(const struct fi_info *info)
+{
+    struct fi_info *need = info_dup(info);
+
+    if (!need)
+        return NULL;
+    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
+        info_free(need);
+        return NULL;
+    }
+    need->handle = NULL;
+    need->fabric_attr->fabric = NULL;
+    need->domain_attr->domain = NULL;
+    need->domain_attr->threading = FI_THREAD_DOMAIN;
+    need->domain_attr->progress = FI_PROGRESS_MANUAL;
+    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    return need;
+}
+
 void info_set_limits(struct fi_domain_attr *attr, size_t objects)
 {
     attr->mr_key_size = sizeof(uint64_t);

@@ -47,6 +47,9 @@ struct fi_info *info_alloc(void);
 /* A deep copy of one info (next NULL). NULL without memory. `handle`, `domain_attr->domain` and
  * `fabric_attr->fabric` are copied as pointers. */
 struct fi_info *info_dup(const struct fi_info *info);
+/* A copy of hints, or of an info of a layer's, to ask its lower with: it names no part and no
+ * object, and its domain is driven by the layer, under the layer's lock. NULL without memory. */
+struct fi_info *info_for_lower(const struct fi_info *info);
 
 /* Frees a list and all that hangs from it. NULL is fine. The one place where a fabric_attr dies. */
 void info_free(struct fi_info *info);

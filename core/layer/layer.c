@@ -30,26 +30,16 @@ static struct layer_fabric *fabric_of(struct fid_fabric *fid)
 
 struct fi_info *layer_hints(const struct fi_info *hints, uint64_t added)
 {
-    struct fi_info *need = info_dup(hints);
+    struct fi_info *need = info_for_lower(hints);
 
     if (!need)
         return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
-        info_free(need);
-        return NULL;
-    }
-    need->handle = NULL;
-    need->fabric_attr->fabric = NULL;
-    need->domain_attr->domain = NULL;
     if (need->caps)
         need->caps = (need->caps & ~added) | FI_PEER;
     need->tx_attr->caps &= ~added;
     need->rx_attr->caps &= ~added;
     need->domain_attr->caps &= ~added;
     need->ep_attr->type = FI_EP_RDM;
-    need->domain_attr->threading = FI_THREAD_DOMAIN;
-    need->domain_attr->progress = FI_PROGRESS_MANUAL;
-    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     return need;
 }
 

@@ -28,14 +28,10 @@ static const uint64_t TAG_FORMAT = 0xaaaaaaaaaaaaaaaaULL;
 
 static struct fi_info *to_lower(const struct fi_info *hints, uint32_t version)
 {
-    struct fi_info *need = info_dup(hints);
+    struct fi_info *need = info_for_lower(hints);
 
     if (!need)
         return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
-        info_free(need);
-        return NULL;
-    }
     if (mr_mode_is_old(need, version)) {
         need->domain_attr->mr_mode = FI_MR_BASIC;
         need->mode |= FI_LOCAL_MR;
@@ -44,9 +40,6 @@ static struct fi_info *to_lower(const struct fi_info *hints, uint32_t version)
             (int)(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
                   (hints->caps & FI_HMEM ? FI_MR_HMEM : 0));
     }
-    need->handle = NULL;
-    need->fabric_attr->fabric = NULL;
-    need->domain_attr->domain = NULL;
     need->caps = (hints->caps & PASSED_CAPS) | FI_MSG | FI_SEND | FI_RECV | FI_SOURCE;
     need->mode |= FI_MSG_PREFIX | FI_CONTEXT | FI_CONTEXT2;
     *need->tx_attr = (struct fi_tx_attr){.tclass = hints->tx_attr->tclass};
@@ -63,9 +56,6 @@ static struct fi_info *to_lower(const struct fi_info *hints, uint32_t version)
     need->ep_attr->rx_ctx_cnt = 0;
     need->domain_attr->caps = hints->domain_attr->caps & PASSED_CAPS;
     need->domain_attr->mode = 0;
-    need->domain_attr->threading = FI_THREAD_DOMAIN;
-    need->domain_attr->progress = FI_PROGRESS_MANUAL;
-    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     need->domain_attr->av_type = FI_AV_UNSPEC;
     need->domain_attr->resource_mgmt = FI_RM_UNSPEC;
     need->domain_attr->mr_key_size = 0;

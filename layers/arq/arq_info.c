@@ -38,11 +38,7 @@ static void ask_domain(struct fi_info *need, uint32_t version)
 {
     struct fi_domain_attr *attr = need->domain_attr;
 
-    attr->domain = NULL;
     attr->caps = 0;
-    attr->threading = FI_THREAD_DOMAIN;
-    attr->progress = FI_PROGRESS_MANUAL;
-    attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     attr->resource_mgmt = FI_RM_UNSPEC;
     attr->av_type = FI_AV_UNSPEC;
     attr->max_ep_tx_ctx = attr->max_ep_rx_ctx = 0;
@@ -56,16 +52,10 @@ static void ask_domain(struct fi_info *need, uint32_t version)
 /* hints or an info of ours, as the lower should see it. */
 static struct fi_info *to_lower(const struct fi_info *hints, uint32_t version, uint64_t wish)
 {
-    struct fi_info *need = info_dup(hints);
+    struct fi_info *need = info_for_lower(hints);
 
     if (!need)
         return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
-        info_free(need);
-        return NULL;
-    }
-    need->handle = NULL;
-    need->fabric_attr->fabric = NULL;
     need->caps = FI_MSG | (hints->caps & place_caps) | wish;
     need->mode |= FI_MSG_PREFIX;
     need->tx_attr->caps = need->rx_attr->caps = 0;

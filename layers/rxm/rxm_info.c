@@ -81,17 +81,10 @@ static void allow_registration(struct fi_info *need, uint32_t version, bool remo
 /* hints or an info of ours, as the lower should see it in either mode. */
 static struct fi_info *to_lower(const struct fi_info *hints)
 {
-    struct fi_info *need = info_dup(hints);
+    struct fi_info *need = info_for_lower(hints);
 
     if (!need)
         return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
-        info_free(need);
-        return NULL;
-    }
-    need->handle = NULL;
-    need->fabric_attr->fabric = NULL;
-    need->domain_attr->domain = NULL;
     need->caps = (hints->caps & PASSED_CAPS) | PASS_CAPS;
     need->tx_attr->caps = 0;
     need->rx_attr->caps = 0;
@@ -103,9 +96,6 @@ static struct fi_info *to_lower(const struct fi_info *hints)
     need->ep_attr->tx_ctx_cnt = 0;
     need->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
     need->domain_attr->caps = 0;
-    need->domain_attr->threading = FI_THREAD_DOMAIN;
-    need->domain_attr->progress = FI_PROGRESS_MANUAL;
-    need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     need->domain_attr->av_type = FI_AV_UNSPEC;
     need->domain_attr->mr_mode &= ~FI_MR_ENDPOINT; /* a region serves every connection */
     need->domain_attr->max_ep_tx_ctx = 0;
