@@ -97,17 +97,7 @@ static ssize_t watched_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry
     return rc;
 }
 
-static int watched_signal(struct fid_cq *cq)
-{
-    return fi_cq_signal(hook_lower_cq(cq));
-}
-
-static const char *watched_strerror(struct fid_cq *cq, int prov_errno, const void *err_data,
-                                    char *buf, size_t len)
-{
-    return fi_cq_strerror(hook_lower_cq(cq), prov_errno, err_data, buf, len);
-}
-
+/* The rest of it is hook_cq_ops: hook_open_fabric. */
 struct fi_ops_cq hook_watched_cq_ops = {
     .size = sizeof(hook_watched_cq_ops),
     .read = watched_read,
@@ -115,8 +105,6 @@ struct fi_ops_cq hook_watched_cq_ops = {
     .readerr = watched_readerr,
     .sread = watched_sread,
     .sreadfrom = watched_sreadfrom,
-    .signal = watched_signal,
-    .strerror = watched_strerror,
 };
 
 static ssize_t owner_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len,

@@ -376,7 +376,7 @@ static struct hook_ops complete(const struct hook_ops *overrides)
     struct hook_ops ops = overrides ? *overrides : (struct hook_ops){0}, base = defaults;
 
     if (ops.completed) {
-        base.cq = &hook_watched_cq_ops;
+        base.cq = table_inherit(&hook_watched_cq_ops, &hook_cq_ops);
         base.cq_owner = &hook_watched_cq_owner_ops;
     }
     hook_ops_inherit(&ops, &base);

@@ -21,24 +21,10 @@ enum {
 
 /* ---- Delivery ---- */
 
-static void copy_in(const struct fi_peer_rx_entry *entry, size_t at, const uint8_t *from,
-                    size_t len)
+static inline void copy_in(const struct fi_peer_rx_entry *entry, size_t at, const uint8_t *from,
+                           size_t len)
 {
-    for (size_t i = 0; i < entry->count && len; i++) {
-        size_t room = entry->iov[i].iov_len;
-
-        if (at >= room) {
-            at -= room;
-            continue;
-        }
-        room -= at;
-        if (room > len)
-            room = len;
-        memcpy((char *)entry->iov[i].iov_base + at, from, room);
-        from += room;
-        len -= room;
-        at = 0;
-    }
+    iov_scatter(entry->iov, entry->count, at, from, len);
 }
 
 static void count_received(struct rxm_ep *ep, bool failed)
