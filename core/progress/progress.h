@@ -330,6 +330,9 @@ int progress_trywait(struct progress *progress);
 /* The longest sleep that the sources allow, in milliseconds: -1, or 1 when one of them has no fd.
  * Progress domain locked. */
 int progress_sleep_ms(const struct progress *progress);
+/* The same of a reader that has just driven. watched: an fd of its own wakes it. 0: not at all.
+ * Progress domain locked. */
+int progress_reader_sleep_ms(struct progress *progress, bool watched);
 /* Wakes the progress domain's thread, for work that no fd shows. Any lock state. */
 void progress_wake(struct progress *progress);
 

@@ -402,3 +402,12 @@ int progress_sleep_ms(const struct progress *progress)
 {
     return progress_root(progress)->impl->blind ? 1 : -1;
 }
+
+int progress_reader_sleep_ms(struct progress *progress, bool watched)
+{
+    if (progress_has_thread(progress))
+        return -1;
+    if (progress_trywait(progress))
+        return 0;
+    return watched ? progress_sleep_ms(progress) : 1; /* neither a thread nor an fd wakes it */
+}

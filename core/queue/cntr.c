@@ -133,14 +133,7 @@ static int drive_before_sleep(struct cntr *cntr)
     progress_lock(cntr->progress);
     bool watched = watch(cntr);
     progress_poll(cntr->progress);
-    if (progress_has_thread(cntr->progress))
-        sleep_ms = -1;
-    else if (progress_trywait(cntr->progress))
-        sleep_ms = 0;
-    else if (watched)
-        sleep_ms = progress_sleep_ms(cntr->progress);
-    else
-        sleep_ms = 1; /* neither a thread nor an fd wakes us */
+    sleep_ms = progress_reader_sleep_ms(cntr->progress, watched);
     progress_unlock(cntr->progress);
     return sleep_ms;
 }

@@ -374,14 +374,7 @@ static ssize_t look(struct cq *cq, void *buf, size_t count, fi_addr_t *src, size
         progress_poll(cq->progress);
     if (readable(cq) >= threshold || cq->failed || last)
         rc = take(cq, buf, count, src);
-    if (progress_has_thread(cq->progress))
-        *sleep_ms = -1;
-    else if (progress_trywait(cq->progress))
-        *sleep_ms = 0;
-    else if (watched)
-        *sleep_ms = progress_sleep_ms(cq->progress);
-    else
-        *sleep_ms = 1; /* only a signal would wake us, and no thread makes progress */
+    *sleep_ms = progress_reader_sleep_ms(cq->progress, watched);
     /* Arming took the signal from other sleepers; what this thread leaves is for them. */
     if (rc != -FI_EAGAIN && (readable(cq) || cq->failed))
         wait_signal(&cq->wait);

@@ -315,14 +315,7 @@ static int drive_before_sleep(struct eq *eq)
         return 0;
     progress_lock(eq->progress);
     progress_poll(eq->progress);
-    if (progress_has_thread(eq->progress))
-        sleep_ms = -1;
-    else if (progress_trywait(eq->progress))
-        sleep_ms = 0;
-    else if (wait_fd(&eq->wait) >= 0)
-        sleep_ms = progress_sleep_ms(eq->progress);
-    else
-        sleep_ms = 1; /* neither a thread nor an fd wakes us */
+    sleep_ms = progress_reader_sleep_ms(eq->progress, wait_fd(&eq->wait) >= 0);
     progress_unlock(eq->progress);
     return sleep_ms;
 }
