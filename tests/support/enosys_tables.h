@@ -8,34 +8,22 @@
 
 #include "core/base/enosys.h"
 
-static inline int enosys_fabric_domain(struct fid_fabric *fabric, struct fi_info *info,
-                                       struct fid_domain **domain, void *context)
-{
-    return -FI_ENOSYS;
-}
+/* A function that answers -FI_ENOSYS; its parameters stand at the end. */
+#define LACKS(name, ...)                                                                           \
+    static inline int name(__VA_ARGS__)                                                            \
+    {                                                                                              \
+        return -FI_ENOSYS;                                                                         \
+    }
 
-static inline int enosys_fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr,
-                                        struct fid_eq **eq, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_fabric_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                                          struct fid_wait **waitset)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_fabric_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_fabric_domain2(struct fid_fabric *fabric, struct fi_info *info,
-                                        struct fid_domain **domain, uint64_t flags, void *context)
-{
-    return -FI_ENOSYS;
-}
+LACKS(enosys_fabric_domain, struct fid_fabric *fabric, struct fi_info *info,
+      struct fid_domain **domain, void *context)
+LACKS(enosys_fabric_eq_open, struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+      void *context)
+LACKS(enosys_fabric_wait_open, struct fid_fabric *fabric, struct fi_wait_attr *attr,
+      struct fid_wait **waitset)
+LACKS(enosys_fabric_trywait, struct fid_fabric *fabric, struct fid **fids, int count)
+LACKS(enosys_fabric_domain2, struct fid_fabric *fabric, struct fi_info *info,
+      struct fid_domain **domain, uint64_t flags, void *context)
 
 static struct fi_ops_fabric enosys_fabric_ops __attribute__((unused)) = {
     .size = sizeof(enosys_fabric_ops),
@@ -47,41 +35,18 @@ static struct fi_ops_fabric enosys_fabric_ops __attribute__((unused)) = {
     .domain2 = enosys_fabric_domain2,
 };
 
-static inline int enosys_domain_av_open(struct fid_domain *domain, struct fi_av_attr *attr,
-                                        struct fid_av **av, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_domain_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
-                                        struct fid_cq **cq, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_domain_endpoint(struct fid_domain *domain, struct fi_info *info,
-                                         struct fid_ep **ep, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_domain_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                                          struct fid_cntr **cntr, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_domain_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                                          struct fid_poll **pollset)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_domain_endpoint2(struct fid_domain *domain, struct fi_info *info,
-                                          struct fid_ep **ep, uint64_t flags, void *context)
-{
-    return -FI_ENOSYS;
-}
+LACKS(enosys_domain_av_open, struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+      void *context)
+LACKS(enosys_domain_cq_open, struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+      void *context)
+LACKS(enosys_domain_endpoint, struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+      void *context)
+LACKS(enosys_domain_cntr_open, struct fid_domain *domain, struct fi_cntr_attr *attr,
+      struct fid_cntr **cntr, void *context)
+LACKS(enosys_domain_poll_open, struct fid_domain *domain, struct fi_poll_attr *attr,
+      struct fid_poll **pollset)
+LACKS(enosys_domain_endpoint2, struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+      uint64_t flags, void *context)
 
 static struct fi_ops_domain enosys_domain_ops __attribute__((unused)) = {
     .size = sizeof(enosys_domain_ops),
@@ -98,25 +63,12 @@ static struct fi_ops_domain enosys_domain_ops __attribute__((unused)) = {
     .endpoint2 = enosys_domain_endpoint2,
 };
 
-static inline int enosys_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
-                                uint64_t offset, uint64_t requested_key, uint64_t flags,
-                                struct fid_mr **mr, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_mr_regv(struct fid *fid, const struct iovec *iov, size_t count,
-                                 uint64_t access, uint64_t offset, uint64_t requested_key,
-                                 uint64_t flags, struct fid_mr **mr, void *context)
-{
-    return -FI_ENOSYS;
-}
-
-static inline int enosys_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                                    struct fid_mr **mr)
-{
-    return -FI_ENOSYS;
-}
+LACKS(enosys_mr_reg, struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+      uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+LACKS(enosys_mr_regv, struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+      uint64_t offset, uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+LACKS(enosys_mr_regattr, struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+      struct fid_mr **mr)
 
 static struct fi_ops_mr enosys_mr_ops __attribute__((unused)) = {
     .size = sizeof(enosys_mr_ops),
