@@ -47,6 +47,10 @@ uint16_t addr_port(const struct sockaddr *sa);
 void addr_set_port(struct sockaddr *sa, uint16_t port);
 bool addr_is_any(const struct sockaddr *sa);
 bool addr_is_loopback(const struct sockaddr *sa);
+static inline bool addr_is_link_local(const union addr *addr)
+{
+    return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
+}
 
 /* "10.0.0.1:7471", "[fe80::1%2]:7471". Returns text. */
 char *addr_text(const struct sockaddr *sa, char *text, size_t size);

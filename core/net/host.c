@@ -155,20 +155,15 @@ static bool suits_format(uint32_t format, const struct netif *netif)
     return true;
 }
 
-static bool is_link_local(const union addr *addr)
-{
-    return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
-}
-
 static bool suits_dest(const struct netif *netif, const union addr *dest)
 {
     if (netif->addr.sa.sa_family != dest->sa.sa_family)
         return false;
     if (addr_is_loopback(&netif->addr.sa) != addr_is_loopback(&dest->sa))
         return false;
-    if (is_link_local(&netif->addr) != is_link_local(dest))
+    if (addr_is_link_local(&netif->addr) != addr_is_link_local(dest))
         return false;
-    return !is_link_local(dest) || netif->addr.in6.sin6_scope_id == dest->in6.sin6_scope_id;
+    return !addr_is_link_local(dest) || netif->addr.in6.sin6_scope_id == dest->in6.sin6_scope_id;
 }
 
 /* The local address from which the kernel would reach dest; false when it cannot say. */
@@ -286,7 +281,7 @@ void host_name(const char *choice, const union addr *addr, union addr *name)
     if (!addr_is_any(&addr->sa) || netif_list(choice, &netifs, &count, why, sizeof(why)))
         return;
     while (i < count &&
-           (!is_family(&netifs[i].addr, addr->sa.sa_family) || is_link_local(&netifs[i].addr)))
+           (!is_family(&netifs[i].addr, addr->sa.sa_family) || addr_is_link_local(&netifs[i].addr)))
         i++;
     if (i < count)
         *name = netifs[i].addr;

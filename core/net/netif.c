@@ -90,11 +90,6 @@ static bool rule_matches(const struct rule *rule, const struct netif *netif)
     return same_prefix(bytes, rule->bytes, rule->prefix);
 }
 
-static bool is_link_local(const union addr *addr)
-{
-    return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
-}
-
 /* The host's end of a container's veth pair has no address but the link-local one that every
  * interface gets; an end with a configured address may lead to other hosts. */
 static bool is_container_only(const struct netif *netif)
@@ -105,7 +100,7 @@ static bool is_container_only(const struct netif *netif)
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
         if (!fnmatch(patterns[i], netif->name, 0))
             return true;
-    return !fnmatch("veth*", netif->name, 0) && is_link_local(&netif->addr);
+    return !fnmatch("veth*", netif->name, 0) && addr_is_link_local(&netif->addr);
 }
 
 /* Parses the whole choice; *rules is malloc'ed, NULL when there is none. */
@@ -220,8 +215,8 @@ static int order(const void *left, const void *right)
         return a->speed > b->speed ? -1 : 1;
     if (a->index != b->index)
         return a->index < b->index ? -1 : 1;
-    if (is_link_local(&a->addr) != is_link_local(&b->addr))
-        return is_link_local(&a->addr) ? 1 : -1;
+    if (addr_is_link_local(&a->addr) != addr_is_link_local(&b->addr))
+        return addr_is_link_local(&a->addr) ? 1 : -1;
     return addr_compare(&a->addr.sa, &b->addr.sa);
 }
 

@@ -325,7 +325,7 @@ static int cm_getname(fid_t fid, void *raw, size_t *len)
     struct verbs_ep *ep = object_of(fid, struct verbs_ep, fid.fid);
     const struct sockaddr *addr = ep->id ? rdma_get_local_addr(ep->id) : &ep->src.sa;
 
-    return verbs_give_addr(ep->addr_format, addr_size(addr) ? addr : &ep->src.sa, raw, len);
+    return addr_export(ep->addr_format, addr_size(addr) ? addr : &ep->src.sa, raw, len);
 }
 
 static int cm_setname(fid_t fid, void *raw, size_t len)
@@ -343,7 +343,7 @@ static int cm_getpeer(struct fid_ep *fid, void *raw, size_t *len)
 
     if (atomic_load(&ep->state) != VERBS_CONNECTED)
         return -FI_ENOTCONN;
-    return verbs_give_addr(ep->addr_format, rdma_get_peer_addr(ep->id), raw, len);
+    return addr_export(ep->addr_format, rdma_get_peer_addr(ep->id), raw, len);
 }
 
 struct fi_ops_cm verbs_cm_ops = {

@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"
+#include "core/net/host.h"
 #include "core/net/rdma_nic.h"
 #include "transports/verbs/verbs_atomic.h"
 #include "transports/verbs/verbs_device.h"
@@ -122,26 +123,6 @@ static int set_fabric(struct fi_info *info, const struct verbs_place *place, int
         snprintf(text, sizeof(text), "RoCE-%s",
                  netif_network_text(&place->netif, network, sizeof(network)));
     return info_set_string(&info->fabric_attr->name, text);
-}
-
-static int set_addr(struct fi_info *info, const struct sockaddr *addr,
-                    int (*set)(struct fi_info *info, const void *addr, size_t len))
-{
-    char text[2 * ADDR_TEXT_MAX];
-
-    if (info->addr_format == FI_ADDR_STR)
-        return set(info, text, addr_to_str(addr, text, sizeof(text)) + 1);
-    return set(info, addr, addr_size(addr));
-}
-
-int verbs_info_set_src(struct fi_info *info, const struct sockaddr *addr)
-{
-    return set_addr(info, addr, info_set_src);
-}
-
-int verbs_info_set_dest(struct fi_info *info, const struct sockaddr *addr)
-{
-    return set_addr(info, addr, info_set_dest);
 }
 
 /* ---- The question ---- */
@@ -298,9 +279,9 @@ static struct fi_info *make(const struct question *question, const struct verbs_
         addr_set_port(&src.sa, addr_port(&question->src.sa));
     rc = is_wild(question) ? set_wild(info, question, &src) : set_names(info, question, place);
     if (!rc)
-        rc = verbs_info_set_src(info, &src.sa);
+        rc = host_set_src(info, &src.sa);
     if (!rc && question->has_dest)
-        rc = verbs_info_set_dest(info, &question->dest.sa);
+        rc = host_set_dest(info, &question->dest.sa);
     if (!rc)
         return info;
     info_free(info);

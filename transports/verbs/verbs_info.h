@@ -25,10 +25,6 @@ static inline int verbs_shared_memory(size_t optlen)
     return optlen == sizeof(bool) ? 0 : -FI_EINVAL;
 }
 
-/* Addresses of an info in its addr_format. -FI_ENOMEM. */
-int verbs_info_set_src(struct fi_info *info, const struct sockaddr *addr);
-int verbs_info_set_dest(struct fi_info *info, const struct sockaddr *addr);
-
 /* libfabric's names for a listener on all devices at once; a request's info names the device. */
 #define VERBS_ANY_DOMAIN "verbs_any_domain"
 #define VERBS_ANY_FABRIC "verbs_any_fabric"

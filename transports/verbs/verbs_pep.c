@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/info/info.h"
+#include "core/net/host.h"
 #include "transports/verbs/verbs_info.h"
 
 enum {
@@ -31,22 +32,6 @@ static struct list requests = {&requests, &requests};
 static struct verbs_pep *pep_of(struct passive *base)
 {
     return object_of(base, struct verbs_pep, base);
-}
-
-int verbs_give_addr(uint32_t format, const struct sockaddr *addr, void *raw, size_t *len)
-{
-    char text[2 * ADDR_TEXT_MAX];
-    const void *from = addr;
-    size_t need = addr_size(addr), room = *len;
-
-    if (format == FI_ADDR_STR) {
-        need = addr_to_str(addr, text, sizeof(text)) + 1;
-        from = text;
-    }
-    *len = need;
-    if (raw && room)
-        memcpy(raw, from, room < need ? room : need);
-    return room < need ? -FI_ETOOSMALL : 0;
 }
 
 /* ---- Requests ---- */
@@ -92,8 +77,8 @@ static struct fi_info *describe(const struct verbs_pep *pep, struct verbs_reques
         info_free(info);
         return NULL;
     }
-    if (verbs_info_set_src(info, rdma_get_local_addr(request->id)) ||
-        verbs_info_set_dest(info, rdma_get_peer_addr(request->id))) {
+    if (host_set_src(info, rdma_get_local_addr(request->id)) ||
+        host_set_dest(info, rdma_get_peer_addr(request->id))) {
         info_free(info);
         return NULL;
     }
@@ -208,7 +193,7 @@ static int pep_getname(struct passive *base, void *raw, size_t *len)
     struct verbs_pep *pep = pep_of(base);
     const struct sockaddr *addr = pep->bound ? rdma_get_local_addr(pep->id) : &pep->src.sa;
 
-    return verbs_give_addr(base->info->addr_format, addr, raw, len);
+    return addr_export(base->info->addr_format, addr, raw, len);
 }
 
 static int pep_setname(struct passive *base, void *raw, size_t len)

@@ -26,7 +26,4 @@ struct verbs_request *verbs_request_claim(const struct fid *handle);
 /* Rejects it, with what the application says, and forgets it. */
 void verbs_request_reject(struct verbs_request *request, const void *data, size_t len);
 
-/* fi_getname of a socket address in a format: -FI_ETOOSMALL. */
-int verbs_give_addr(uint32_t format, const struct sockaddr *addr, void *raw, size_t *len);
-
 #endif
