@@ -120,6 +120,9 @@ int bench_rounds(const char *library, const struct bench_rounds *what, char **sp
 /* `fi_bench --calls ROUNDS SPEC`: see calls.c. */
 int bench_calls(const char *library, uint64_t rounds, char **specs, int count);
 
+/* Of numbers of type double, for qsort. */
+int bench_ascending(const void *a, const void *b);
+
 /* `fi_bench --threads SPEC...`, `--av SPEC...`, `--peers SPEC...`: see threads.c, av.c, peers.c. */
 int bench_peers(const char *library, const int core[2], char **specs, int count);
 int bench_threads(const char *library, const int core[2], char **specs, int count);

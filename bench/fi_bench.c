@@ -245,17 +245,10 @@ static uint64_t run_window(struct subject *subject, const struct bench_window *w
     return ns[1];
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The time that `percent` of the windows do not exceed. */
 static double quantile(double *values, int count, int percent)
 {
-    qsort(values, (size_t)count, sizeof *values, ascending);
+    qsort(values, (size_t)count, sizeof *values, bench_ascending);
     return values[(count - 1) * percent / 100];
 }
 

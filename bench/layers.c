@@ -95,13 +95,6 @@ static void window(struct stack *stack, int w)
     stack->ns[2][w] = (double)ns[2] / ROUNDS / BATCH / 2;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* ns of reading the clock of the processor once, the least of some tries; what takes times takes
  * it. */
 static double tick_ns(void)
@@ -138,7 +131,7 @@ int bench_layers(const char *library, char **specs, int count)
     for (int s = 0; s < count; s++) {
         printf("%-32s", stacks[s].base.spec);
         for (int kind = 0; kind < KINDS; kind++) {
-            qsort(stacks[s].ns[kind], WINDOWS, sizeof(double), ascending);
+            qsort(stacks[s].ns[kind], WINDOWS, sizeof(double), bench_ascending);
             printf(" %5.1f (%+4.1f)", stacks[s].ns[kind][WINDOWS / 2],
                    stacks[s].ns[kind][WINDOWS / 2] - stacks[0].ns[kind][WINDOWS / 2]);
         }

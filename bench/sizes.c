@@ -85,13 +85,6 @@ static void calibrate(struct stack *stack, size_t size, uint64_t window_us)
     stack->rounds = (uint64_t)((double)window_us * 1000 / ns) + 1;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void measure(struct stack *stacks, int count, size_t size, const struct bench_sizes *what)
 {
     double shown[STACKS_MAX];
@@ -102,7 +95,7 @@ static void measure(struct stack *stacks, int count, size_t size, const struct b
         for (int s = 0; s < count; s++)
             stacks[s].ns[w] = window(&stacks[s], size);
     for (int s = 0; s < count; s++) {
-        qsort(stacks[s].ns, (size_t)what->windows, sizeof(double), ascending);
+        qsort(stacks[s].ns, (size_t)what->windows, sizeof(double), bench_ascending);
         shown[s] = stacks[s].ns[(what->windows - 1) * what->percent / 100];
         printf("%8zu  %-44s %10.3f us  %6.3f\n", size, stacks[s].base.spec, shown[s] / 1000,
                shown[s] / shown[0]);

@@ -146,13 +146,6 @@ static double window(struct lane *lanes, int count)
     return rate;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 int bench_threads(const char *library, const int core[2], char **specs, int count)
 {
     bench_load(library);
@@ -174,7 +167,7 @@ int bench_threads(const char *library, const int core[2], char **specs, int coun
             taken += lanes[0].locks + lanes[1].locks;
         }
         for (int i = 0; i < THREADS; i++)
-            qsort(rates[i], WINDOWS, sizeof(double), ascending);
+            qsort(rates[i], WINDOWS, sizeof(double), bench_ascending);
         printf("threads    %-32s one %.2f M/s, two %.2f M/s, ratio %.2f; %.4f locks a message\n",
                specs[s], rates[0][WINDOWS / 2] / 1e6, rates[1][WINDOWS / 2] / 1e6,
                rates[1][WINDOWS / 2] / rates[0][WINDOWS / 2],

@@ -176,3 +176,10 @@ double bench_cache_line(int core_a, int core_b)
     pthread_join(partner, NULL);
     return (double)start / LINE_ROUNDS / 2;
 }
+
+int bench_ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}

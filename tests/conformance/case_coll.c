@@ -34,11 +34,6 @@ struct team {
     size_t size;
 };
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 static void open_member(struct team *team, int i)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE, .size = 1024};

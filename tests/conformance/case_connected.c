@@ -32,11 +32,6 @@ static struct fid_eq *eq; /* of the case: prepare has no argument for it */
 static struct fid_ep *shared;
 static _Alignas(uint64_t) char out[1 << 20], in[1 << 20];
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 static void bind_queue(struct conf_ep *end)
 {
     must("fi_ep_bind(eq)", fi_ep_bind(end->ep, &eq->fid, 0));

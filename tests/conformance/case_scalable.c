@@ -26,11 +26,6 @@ struct scalable {
 
 static struct conf_fabric home;
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 static void open_queue(struct context *c, uint64_t flags)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};

@@ -14,11 +14,6 @@ struct sharers {
     fi_addr_t addr[2];
 };
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 static void open_one(struct sharers *s, struct conf_fabric *home, int i)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};

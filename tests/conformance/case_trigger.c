@@ -20,11 +20,6 @@ static struct conf_pair *open_pair(struct conf_want want)
     return p;
 }
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 static struct fid_cntr *counter(struct conf_pair *p)
 {
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP};

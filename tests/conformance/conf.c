@@ -67,11 +67,6 @@ int conf_getinfo(const struct conf_want *want, struct fi_info **info)
     return rc;
 }
 
-static void must(const char *call, ssize_t rc)
-{
-    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
-}
-
 void conf_fabric_open(struct conf_fabric *home, const struct conf_want *want)
 {
     if (want->caps & FI_RMA_EVENT)

@@ -178,6 +178,12 @@ size_t conf_receives(const struct conf_pair *pair, size_t wanted);
     } while (0)
 _Noreturn void conf_fail(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* rc: what the call returned. */
+static inline void must(const char *call, ssize_t rc)
+{
+    conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
+}
+
 /* What the case cannot do without: a capability without FI_ ("ATOMIC"), a completion level, or a
  * word of `has` and `lacks`. Ends the case as not offered, if the table of offers says that the
  * stack lacks it; where the table grants it, the case goes on, and fails if it is not there. */

@@ -83,6 +83,9 @@ struct pipes {
 void open_pipes(struct pipes *pipes);
 void close_pipes(struct pipes *pipes);
 
+/* Descriptors that this process has, with the one that counts them. */
+unsigned end_open_fds(void);
+
 /* From now on this process, and its children, may attach to none (seccomp); else it ends. */
 void end_forbid_attaching(void);
 

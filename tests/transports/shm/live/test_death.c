@@ -102,17 +102,6 @@ static void stop(struct victim *victim)
     close(victim->hear);
 }
 
-static unsigned open_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 /* Mappings of memory that has no name: bells and links. */
 static unsigned mappings(void)
 {
@@ -209,7 +198,7 @@ static void killed_while(const char *spec, enum act act)
 
     memset(memory, 0, HUGE_SIZE);
     end_open_as(&end, spec, &want);
-    fds = open_fds();
+    fds = end_open_fds();
     maps = mappings();
     victim = start(spec, act);
     swap_names(&end, victim.say, victim.hear, &peer);
@@ -228,7 +217,7 @@ static void killed_while(const char *spec, enum act act)
     for (int i = 0; i < 5000 && mappings() > maps; i++)
         end_drive(&end, NULL);
     assert_int_equal(mappings(), maps);
-    assert_int_equal(open_fds(), fds);
+    assert_int_equal(end_open_fds(), fds);
     assert_int_equal(files_of(victim.pid) + files_of(getpid()), 0);
     end_close(&end);
     free(memory);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who connects to an endpoint's socket and is no peer: it is cut off, costs nothing that lasts, and
  * the endpoint goes on. What a peer may write into a ring is tests/fuzz/fuzz_shm.c's. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <stddef.h>
@@ -51,17 +50,6 @@ struct game {
 
 static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
 
-static unsigned open_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 static int set_up(void **state)
 {
     struct game *game = calloc(1, sizeof(*game));
@@ -78,7 +66,7 @@ static int set_up(void **state)
     assert_int_equal(fi_trecv(game->victim.ep, &in, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
     end_post(&game->friend, &game->victim, fi_tinject(game->friend.ep, "x", 1, game->peer, 1));
     assert_int_equal(end_wait(&game->victim, &game->friend, &entry), 0);
-    game->fds = open_fds();
+    game->fds = end_open_fds();
     *state = game;
     return 0;
 }
@@ -106,9 +94,9 @@ static void goes_on(struct game *game)
     end_post(&game->friend, &game->victim, fi_tinject(game->friend.ep, "y", 1, game->peer, 1));
     assert_int_equal(end_wait(&game->victim, &game->friend, &entry), 0);
     assert_int_equal(in, 'y');
-    while (open_fds() > game->fds && end_seconds() - begin < 60)
+    while (end_open_fds() > game->fds && end_seconds() - begin < 60)
         end_drive(&game->victim, &game->friend);
-    assert_int_equal(open_fds(), game->fds);
+    assert_int_equal(end_open_fds(), game->fds);
 }
 
 static int stranger(struct game *game)

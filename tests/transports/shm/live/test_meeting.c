@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to the peer between shm's connecting and its introduction: the peer connects too, or
  * closes. The library's sendmsg, which introduces, is this file's. */
-#include <dirent.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -83,17 +82,6 @@ static void both_connect_at_once(void **state)
     end_close(&other);
 }
 
-static unsigned open_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 /* Who wants to send finds the request of the other, which came while it was elsewhere. */
 static void who_comes_second_takes_the_link_of_the_first(void **state)
 {
@@ -105,7 +93,7 @@ static void who_comes_second_takes_the_link_of_the_first(void **state)
     end_open(&other, "shm");
     to_one = end_introduce(&other, &one);
     to_other = end_introduce(&one, &other);
-    fds = open_fds();
+    fds = end_open_fds();
     send_to_other(1);
     end_post(&other, NULL, fi_tinject(other.ep, "y", 1, to_one, 1));
     assert_int_equal(fi_trecv(one.ep, &in[0], 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
@@ -113,7 +101,7 @@ static void who_comes_second_takes_the_link_of_the_first(void **state)
     assert_int_equal(end_wait(&one, &other, &entry), 0);
     assert_int_equal(end_wait(&other, &one, &entry), 0);
     assert_memory_equal(in, "yx", 2);
-    assert_int_equal(open_fds(), fds + 2);
+    assert_int_equal(end_open_fds(), fds + 2);
     end_close(&one);
     end_close(&other);
 }
