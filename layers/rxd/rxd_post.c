@@ -212,8 +212,9 @@ static bool send_alone(struct rxd_peer *peer, const struct message_posting *post
 static ssize_t start_message(struct rxd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
-    struct rxd_record record = {.kind = RXD_MSG};
+    struct rxd_record record;
 
+    rxd_record_init(&record, RXD_MSG);
     if (post->group == OP_GROUP_TSEND) {
         record.flags = RXD_TAGGED;
         record.tag = post->tag;

@@ -151,12 +151,20 @@ static bool has_taker(uint8_t kind)
     return kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_PULL;
 }
 
-size_t rxd_record_size(const struct rxd_record *record)
+#define BYTES(flags)                                                                               \
+    (((flags)&RXD_TAGGED ? 8 : 0) + ((flags)&RXD_HAS_DATA ? 8 : 0) +                               \
+     ((flags)&RXD_READABLE ? 16 : 0) + ((flags)&RXD_TO_CONTEXT ? 4 : 0) +                          \
+     ((flags)&RXD_FOLLOWED ? 4 : 0))
+#define BYTES_4(flags) BYTES(flags), BYTES((flags) + 1), BYTES((flags) + 2), BYTES((flags) + 3)
+#define BYTES_16(flags)                                                                            \
+    BYTES_4(flags), BYTES_4((flags) + 4), BYTES_4((flags) + 8), BYTES_4((flags) + 12)
+
+/* A size is asked for several times for each message. */
+const uint8_t rxd_flags_size[RXD_AGAIN] = {BYTES_16(0), BYTES_16(16), BYTES_16(32), BYTES_16(48)};
+
+size_t rxd_kind_size(const struct rxd_record *record)
 {
-    return RXD_RECORD_SIZE + (record->flags & RXD_TAGGED ? 8u : 0u) +
-           (record->flags & RXD_HAS_DATA ? 8u : 0u) + (record->flags & RXD_READABLE ? 16u : 0u) +
-           (record->flags & RXD_TO_CONTEXT ? 4u : 0u) + (record->flags & RXD_FOLLOWED ? 4u : 0u) +
-           (has_taker(record->kind) ? 4u : 0u) +
+    return (has_taker(record->kind) ? 4u : 0u) +
            (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
 }
 
@@ -341,10 +349,26 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
     return raw;
 }
 
-/* Has it no fields but those that each record has? */
-static bool is_bare(const struct rxd_record *record)
+/* A whole message with no fields but perhaps a tag, or bytes of a large one: false, and it is
+ * another record or wrong. */
+static bool get_plain(const uint8_t *raw, size_t left, bool ordered, struct rxd_record *record)
 {
-    return !record->flags && (record->kind == RXD_MSG || record->kind == RXD_DATA);
+    size_t at = RXD_RECORD_SIZE;
+
+    if (record->kind == RXD_MSG) {
+        if (!ordered || record->flags & ~RXD_TAGGED || record->len != record->size)
+            return false;
+    } else if (record->kind != RXD_DATA || ordered || record->flags || !record->len ||
+               record->size > UINT64_MAX - record->len) {
+        return false;
+    }
+    at += record->flags * 8u;
+    if (left < at + record->len)
+        return false;
+    if (record->flags)
+        record->tag = get64(raw + RXD_RECORD_SIZE);
+    record->payload = raw + at;
+    return true;
 }
 
 const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct rxd_record *record,
@@ -360,12 +384,16 @@ const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct
     record->len = get16(raw + AT_LEN);
     record->id = get32(raw + AT_ID);
     record->size = get64(raw + AT_SIZE);
+    if (get_plain(raw, left, ordered, record)) {
+        *size = (size_t)(record->payload - raw) + record->len;
+        return NULL;
+    }
     wrong = check_kind(record, ordered);
-    if (!wrong && !is_bare(record))
+    if (!wrong)
         wrong = get_counts(raw, left, record);
     if (wrong)
         return wrong;
-    record->payload = is_bare(record) ? raw + RXD_RECORD_SIZE : get_fields(raw, record);
+    record->payload = get_fields(raw, record);
     if (record->len > left - (size_t)(record->payload - raw))
         return "a record that is cut short";
     *size = (size_t)(record->payload - raw) + record->len;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <rdma/fi_rma.h>
 
@@ -77,9 +78,9 @@ struct rxd_record {
     uint32_t context;   /* RXD_TO_CONTEXT: from 1 on */
     uint32_t follows;   /* RXD_FOLLOWED: so many bytes */
     uint8_t place_count, datatype, op, function;
-    struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
     const uint8_t *payload;
-    size_t len; /* bytes of payload */
+    size_t len;                           /* bytes of payload */
+    struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
 };
 
 /* Values of `function` of an atomic. */
@@ -112,7 +113,22 @@ void rxd_head_put(const struct rxd_head *head, uint8_t *raw);
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head);
 
 /* Bytes of a record without its payload. */
-size_t rxd_record_size(const struct rxd_record *record);
+size_t rxd_kind_size(const struct rxd_record *record); /* of fields that its kind has */
+extern const uint8_t rxd_flags_size[RXD_AGAIN];        /* of those that its flags name */
+static inline size_t rxd_record_size(const struct rxd_record *record)
+{
+    size_t size = RXD_RECORD_SIZE + rxd_flags_size[record->flags & (RXD_AGAIN - 1)];
+
+    return __builtin_expect(record->kind == RXD_MSG, 1) ? size : size + rxd_kind_size(record);
+}
+
+/* One of that kind, whose other fields are 0; `places` are the caller's to set. */
+static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind)
+{
+    memset(record, 0, offsetof(struct rxd_record, places));
+    record->kind = (uint8_t)kind;
+}
+
 /* Writes all but the payload; returns where that goes. */
 uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw);
 /* The record at raw, of which a packet has `left` bytes: NULL, *record and its *size with payload;
