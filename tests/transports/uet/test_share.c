@@ -9,9 +9,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -367,6 +369,38 @@ static void a_port_that_is_taken_and_an_address_that_is_not_there(void **state)
     close(fd);
 }
 
+/* Processes that see another /dev/shm share no page, so they must not share the port. */
+static void another_page_is_another_port(void **state)
+{
+    char path[160];
+    struct uet_nic *a, *b, *c;
+    struct stat network;
+    union addr addr;
+
+    if (again_is_emulated())
+        skip();
+    choose_port();
+    assert_int_equal(open_at(-1, &a), 0);
+    assert_int_equal(stat("/proc/self/ns/net", &network), 0);
+    snprintf(path, sizeof(path), "/dev/shm/weft-uet-%u-%llu-127.0.0.1:%d", (unsigned)geteuid(),
+             (unsigned long long)network.st_ino, port);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(open_at(-1, &b), 0);
+    addr = *uet_nic_addr(b);
+    assert_int_not_equal(addr_port(&addr.sa), port);
+    send_some(b, uet_nic_addr(a), block_of(a), uet_nic_pid(a), 10);
+    assert_int_equal(receive(a), 20);
+    uet_nic_close(a);
+    /* When it has left, others share the port again. */
+    assert_int_equal(open_at(-1, &a), 0);
+    assert_int_equal(addr_port(&uet_nic_addr(a)->sa), port);
+    assert_int_equal(open_at(-1, &c), 0);
+    assert_int_equal(addr_port(&uet_nic_addr(c)->sa), port);
+    uet_nic_close(a);
+    uet_nic_close(b);
+    uet_nic_close(c);
+}
+
 /* ---- Death ---- */
 
 static pid_t start_rank(void)
@@ -594,6 +628,7 @@ int main(void)
         cmocka_unit_test(only_company_wakes_a_sleeper),
         cmocka_unit_test(a_late_reader_changes_nothing),
         cmocka_unit_test(a_port_that_is_taken_and_an_address_that_is_not_there),
+        cmocka_unit_test(another_page_is_another_port),
         cmocka_unit_test(what_a_killed_process_had_is_given_back),
         cmocka_unit_test(an_endpoint_finds_itself_beside_one_that_does_not_look),
         cmocka_unit_test(a_socket_that_a_child_keeps_is_in_the_way_of_nothing),

@@ -309,6 +309,27 @@ static int open_page(struct uet_share *share)
     return 0;
 }
 
+static bool has_live(const struct uet_share *share)
+{
+    for (unsigned slot = 0; slot < STEER_SLOTS; slot++)
+        if (share->page->at[slot] != NONE && is_locked_by_others(share, slot))
+            return true;
+    return false;
+}
+
+/* By sockets that are not on the page: of processes with another /dev/shm, or of ended ones that
+ * left them to children. */
+static bool is_port_taken(const struct uet_share *share)
+{
+    int fd = socket(share->addr.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool taken =
+        fd >= 0 && bind(fd, &share->addr.sa, addr_size(&share->addr.sa)) && errno == EADDRINUSE;
+
+    if (fd >= 0)
+        close(fd);
+    return taken;
+}
+
 int uet_share_open(const union addr *addr, struct uet_share **ret_share)
 {
     struct uet_share *share = calloc(1, sizeof(*share));
@@ -325,6 +346,8 @@ int uet_share_open(const union addr *addr, struct uet_share **ret_share)
     rc = open_page(share);
     if (!rc && getrandom(&share->secret, sizeof(share->secret), 0) != sizeof(share->secret))
         rc = -FI_EAGAIN;
+    if (!rc && !has_live(share) && is_port_taken(share))
+        rc = -FI_EADDRINUSE;
     if (rc) {
         uet_share_close(share, -1);
         return rc;
@@ -415,6 +438,8 @@ int uet_share_join(struct uet_share *share, int fd, int wanted)
 
 void uet_share_close(struct uet_share *share, int fd)
 {
+    struct stat status;
+
     if (!share) {
         if (fd >= 0)
             close(fd);
@@ -425,7 +450,7 @@ void uet_share_close(struct uet_share *share, int fd)
             drop_dead(share);
         if (share->slot != NONE)
             leave(share);
-        if (!members_of(share->page))
+        if (!members_of(share->page) && !fstat(share->file, &status) && is_own_file(share, &status))
             unlink(share->path);
     }
     if (fd >= 0)

@@ -17,8 +17,8 @@
 struct uet_share;
 
 /* The page of addr, with its port; no other joins or leaves until uet_share_join or
- * uet_share_close. -FI_EAGAIN: another process is at it for too long; -FI_ENOMEM; an error of the
- * system. */
+ * uet_share_close. -FI_EADDRINUSE: the port is taken by what is not on the page; -FI_EAGAIN:
+ * another process is at it for too long; -FI_ENOMEM; an error of the system. */
 int uet_share_open(const union addr *addr, struct uet_share **share);
 /* fd is bound to that address. slot: the one wanted, or -1. -FI_EADDRINUSE: it, or all of them, are
  * taken; -FI_EOPNOTSUPP: the kernel steers nothing. */
