@@ -200,6 +200,7 @@ struct message_access {
     struct message_request request; /* without the packet's memory */
     bool reading;                   /* the wire has the rest of a write read by the lower, */
     bool lost;                      /* and its peer has ended meanwhile */
+    size_t fetched;                 /* bytes of that rest that are there */
 };
 
 /* ---- Peers and endpoints ---- */

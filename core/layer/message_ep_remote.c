@@ -83,6 +83,7 @@ static void init_access(struct message_access *access, const struct message_requ
     access->request.places = NULL;
     access->request.payload = NULL;
     access->reading = access->lost = false;
+    access->fetched = 0;
     access->taker = (struct message_taker){
         .iov = access->remote.iov,
         .iov_count = access->remote.count,

@@ -40,7 +40,8 @@ struct rxd_packet {
      * its memory as the lower wants it, or NULL. */
     struct message_handle *reads;
     struct fid_mr *mr;
-    struct mr_watch *watch;           /* on a region that it writes to, or NULL */
+    struct mr_watch *watch[REMOTE_SEGMENTS]; /* on regions of the write, or NULL */
+    size_t read_len;
     struct iovec slices[MESSAGE_IOV]; /* out: of the application's memory, behind the records */
     size_t slice_count;
     bool ordered;

@@ -29,10 +29,18 @@ bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *re
     return true;
 }
 
+static void unwatch(struct rxd_packet *packet)
+{
+    for (size_t i = 0; i < REMOTE_SEGMENTS; i++) {
+        mr_watch_close(packet->watch[i]);
+        packet->watch[i] = NULL;
+    }
+}
+
 static void put(struct rxd_packet *packet)
 {
     list_detach(&packet->base.link);
-    mr_watch_close(packet->watch);
+    unwatch(packet);
     if (packet->mr)
         fi_close(&packet->mr->fid);
     mr_pool_put(&packet->base.ep->packets, packet);
@@ -57,7 +65,30 @@ static void stop(void *arg)
     progress_posted(ep->progress);
 }
 
-/* The rest of a message or write of a peer's, read into one piece of memory. */
+static bool has_before(const struct remote *remote, size_t at)
+{
+    for (size_t i = 0; i < at; i++) {
+        if (remote->mrs[i] == remote->mrs[at])
+            return true;
+    }
+    return false;
+}
+
+/* All regions of the access, also those that this read does not write to: a write of which a region
+ * is closed is over. False: one is closed, or there is no memory. */
+static bool watch(struct rxd_packet *packet, const struct remote *remote)
+{
+    for (size_t i = 0; i < remote->mr_count; i++) {
+        if (!remote->mrs[i] || has_before(remote, i))
+            continue;
+        packet->watch[i] = mr_watch_open(remote->mrs[i], packet->base.ep->progress, stop, packet);
+        if (!packet->watch[i])
+            return false;
+    }
+    return true;
+}
+
+/* The rest of a message, or of a write of a peer's, read into one piece of memory. */
 struct reading {
     struct message_handle *handle;
     struct fi_rma_iov from;
@@ -77,7 +108,8 @@ static struct rxd_packet *context_of(const struct reading *reading)
     packet->base.other = true;
     packet->reads = reading->handle;
     packet->mr = NULL;
-    packet->watch = NULL;
+    memset(packet->watch, 0, sizeof(packet->watch));
+    packet->read_len = reading->to.iov_len;
     list_init(&packet->base.link);
     list_attach(&packet->base.link, &ep->reading);
     if (!(info_mr_bits(ep->base.lower_info) & FI_MR_LOCAL) ||
@@ -110,8 +142,8 @@ static ssize_t post(struct rxd_packet *packet, const struct reading *reading)
     return op_post(&packet->base.ep->target, &op);
 }
 
-/* `flag` is set, before the lower may be through. mr: of memory that may be closed, or NULL. */
-static bool start(const struct reading *reading, struct mr *mr, bool *flag)
+/* `flag` is set, before the lower may be through. remote: memory that may be closed, or NULL. */
+static bool start(const struct reading *reading, const struct remote *remote, bool *flag)
 {
     struct message_peer *peer = reading->handle->peer;
     struct rxd_packet *packet;
@@ -121,12 +153,10 @@ static bool start(const struct reading *reading, struct mr *mr, bool *flag)
     packet = context_of(reading);
     if (!packet)
         return false;
-    if (mr)
-        packet->watch = mr_watch_open(mr, peer->ep->progress, stop, packet);
     *flag = true;
     peer->takes++;
     peer->ep->takes++;
-    if ((!mr || packet->watch) && !post(packet, reading))
+    if ((!remote || watch(packet, remote)) && !post(packet, reading))
         return true;
     *flag = false;
     peer->takes--;
@@ -158,27 +188,48 @@ static bool may_be_stopped(const struct rxd_ep *ep)
     return ep->stops && (ep->base.own.top || ep->base.progress->locked);
 }
 
+/* The first of the pieces that are missing; one after the other is read. Pieces that fit a packet
+ * are not worth a question each: when the first is about to be read, they are looked at together.
+ */
 bool rxd_read_write(struct message_access *access)
 {
     const struct rxd_ep *ep = rxd_ep_of(access->handle.peer->ep);
     const struct message_request *request = &access->request;
-    size_t len = request->size - request->len;
-    struct reading reading = {
-        .handle = &access->handle,
-        .from = {.addr = request->lent_addr + request->len, .len = len, .key = request->lent_key}};
+    size_t at = request->len + access->fetched, len = request->size - at, count;
+    struct reading reading = {.handle = &access->handle,
+                              .from = {.addr = request->lent_addr + at, .key = request->lent_key}};
     struct iovec to[MESSAGE_IOV];
 
-    if (!may_be_stopped(ep) || access->remote.mr_count != 1 || !access->remote.mrs[0] ||
-        access->remote.count > MESSAGE_IOV ||
-        rxd_slice(access->remote.iov, access->remote.count, request->len, len, to) != 1)
+    if (!may_be_stopped(ep) || access->remote.count > MESSAGE_IOV)
+        return false;
+    count = rxd_slice(access->remote.iov, access->remote.count, at, len, to);
+    if (!count || (count > 1 && !access->fetched && len / count <= ep->room))
         return false;
     reading.to = to[0];
-    return start(&reading, access->remote.mrs[0], &access->reading);
+    reading.from.len = to[0].iov_len;
+    return start(&reading, &access->remote, &access->reading);
+}
+
+/* After an error all but what came with the request is asked for: the peer has no other place to
+ * begin at. */
+static void piece_done(struct message_access *access, size_t len, int err)
+{
+    const struct message_request *request = &access->request;
+
+    access->reading = false;
+    access->fetched += err ? 0 : len;
+    if (!err && !access->lost && request->len + access->fetched < request->size) {
+        if (rxd_read_write(access))
+            return;
+        err = FI_EOPNOTSUPP;
+    }
+    message_access_fetched(access, err);
 }
 
 void rxd_read_done(struct rxd_packet *packet, int err)
 {
     struct message_handle *handle = packet->reads;
+    size_t len = packet->read_len;
 
     put(packet);
     if (!handle)
@@ -186,8 +237,7 @@ void rxd_read_done(struct rxd_packet *packet, int err)
     handle->peer->takes--;
     handle->peer->ep->takes--;
     if (handle->kind == MESSAGE_WRITTEN) {
-        object_of(handle, struct message_access, handle)->reading = false;
-        message_access_fetched(object_of(handle, struct message_access, handle), err);
+        piece_done(object_of(handle, struct message_access, handle), len, err);
     } else {
         rxd_inbound_of(object_of(handle, struct message_inbound, handle))->reading = false;
         rxd_message_read(rxd_inbound_of(object_of(handle, struct message_inbound, handle)), err);
@@ -224,8 +274,7 @@ void rxd_unread_write(struct message_access *access)
     if (!packet)
         return;
     packet->reads = NULL;
-    mr_watch_close(packet->watch);
-    packet->watch = NULL;
+    unwatch(packet);
     stop_read(packet);
 }
 

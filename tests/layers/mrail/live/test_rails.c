@@ -230,6 +230,95 @@ static void large_writes_go_by_all_rails(void **state)
 }
 
 enum {
+    PLACES = 4,
+    PLACED = 10 << 20,
+};
+
+/* One write to four places, in two regions, one of which has few bytes; then it is read back. */
+static void write_to_places(char *from, char *back, const struct fi_rma_iov *places)
+{
+    struct iovec iov = {from, PLACED};
+    struct fi_msg_rma msg = {.msg_iov = &iov,
+                             .iov_count = 1,
+                             .addr = pair.to[1],
+                             .rma_iov = places,
+                             .rma_iov_count = PLACES,
+                             .context = from};
+    struct fi_cq_tagged_entry entry;
+
+    for (int read = 0; read < 2; read++) {
+        ssize_t rc = read ? fi_readmsg(pair.ep[0], &msg, FI_COMPLETION)
+                          : fi_writemsg(pair.ep[0], &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+
+        assert_int_equal(rc, 0);
+        while ((rc = fi_cq_read(pair.cq, &entry, 1)) == -FI_EAGAIN)
+            ;
+        assert_int_equal(rc, 1);
+        assert_ptr_equal(entry.op_context, from);
+        iov.iov_base = back;
+    }
+}
+
+static void set_places(struct fi_rma_iov *places, struct fid_mr **mr, char *const *memory)
+{
+    static const struct {
+        unsigned region;
+        size_t at, len;
+    } place[PLACES] = {{0, 100, 3 << 20}, {1, 0, 1000}, {1, 5 << 20, 2 << 20}, {0, 4 << 20, 0}};
+    size_t left = PLACED;
+
+    for (unsigned i = 0; i < PLACES; i++) {
+        size_t len = place[i].len ? place[i].len : left;
+        bool virtual = pair.info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC);
+        uint64_t base = virtual ? (uint64_t)(uintptr_t)memory[place[i].region] : 0;
+
+        places[i] = (struct fi_rma_iov){base + place[i].at, len, fi_mr_key(mr[place[i].region])};
+        left -= len;
+    }
+}
+
+static void a_large_write_to_several_places_goes_by_all_rails(void **state)
+{
+    char *from = malloc(PLACED), *back = calloc(1, PLACED), *memory[2], spec[256], path[2][64];
+    struct fi_rma_iov places[PLACES];
+    unsigned long count[2];
+    struct fid_mr *mr[2];
+
+    for (int i = 0; i < 2; i++)
+        snprintf(path[i], sizeof(path[i]), "/tmp/weft-rails-%d-%d", (int)getpid(), i);
+    snprintf(spec, sizeof(spec),
+             "mrail(same=yes);[profile(file=\"%s\",format=json);rxm;tcp(iface=lo)+"
+             "profile(file=\"%s\",format=json);rxm;tcp(iface=lo)]",
+             path[0], path[1]);
+    pair_open(&pair, spec);
+    for (int i = 0; i < 2; i++) {
+        memory[i] = calloc(1, PLACED);
+        assert_non_null(memory[i]);
+        assert_int_equal(fi_mr_reg(pair.domain, memory[i], PLACED, FI_REMOTE_READ | FI_REMOTE_WRITE,
+                                   0, 1 + (uint64_t)i, 0, &mr[i], NULL),
+                         0);
+    }
+    for (size_t at = 0; at < PLACED; at++)
+        from[at] = (char)(at * 7 + at / 251);
+    set_places(places, mr, memory);
+    write_to_places(from, back, places);
+    assert_memory_equal(from, back, PLACED);
+    assert_memory_equal(from, memory[0] + 100, 3 << 20);
+    assert_memory_equal(from + (3 << 20), memory[1], 1000);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_close(&mr[i]->fid), 0);
+        free(memory[i]);
+    }
+    pair_close(&pair);
+    for (int i = 0; i < 2; i++)
+        count[i] = reads_of(path[i]);
+    print_message("%lu and %lu stripes\n", count[0], count[1]);
+    assert_true(count[0] && count[1]);
+    free(from);
+    free(back);
+}
+
+enum {
     CLOSED = 32 << 20,
 };
 
@@ -336,6 +425,53 @@ static void a_region_closed_under_an_access_ends_it(void **state)
     assert_true(failed);
     pair_threading = before;
     free(from);
+    free(then);
+}
+
+/* The write goes to two regions, one after the other. The second is closed when bytes of the first
+ * are there, and freed: nothing lands in it, and the write ends, in an error. */
+static void a_region_of_a_later_place_is_closed(void **state)
+{
+    char *from = malloc(2 * (size_t)CLOSED), *region = malloc(CLOSED), *then = malloc(CLOSED);
+    unsigned failed = 0;
+
+    assert_true(from && region && then);
+    memset(from, 1, 2 * (size_t)CLOSED);
+    for (unsigned i = 0; i < 4; i++) {
+        struct iovec iov = {from, 2 * (size_t)CLOSED};
+        struct fi_rma_iov places[2] = {{0, CLOSED, 1}, {0, CLOSED, 2}};
+        struct fi_msg_rma msg = {.msg_iov = &iov, .iov_count = 1, .rma_iov = places};
+        struct fi_cq_tagged_entry entry;
+        struct fid_mr *mr[2];
+        ssize_t rc = -FI_EAGAIN;
+
+        pair_open(&pair, "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]");
+        memset(region, 0, CLOSED);
+        memset(then, 0, CLOSED);
+        assert_int_equal(
+            fi_mr_reg(pair.domain, region, CLOSED, FI_REMOTE_WRITE, 0, 1, 0, &mr[0], NULL), 0);
+        assert_int_equal(
+            fi_mr_reg(pair.domain, then, CLOSED, FI_REMOTE_WRITE, 0, 2, 0, &mr[1], NULL), 0);
+        msg.addr = pair.to[1];
+        msg.rma_iov_count = 2;
+        msg.context = from;
+        assert_int_equal(fi_writemsg(pair.ep[0], &msg, FI_COMPLETION), 0);
+        while (rc == -FI_EAGAIN && !has_begun(region, 1))
+            rc = fi_cq_read(pair.cq, &entry, 1);
+        assert_true(rc == -FI_EAGAIN || rc == 1);
+        assert_int_equal(fi_close(&mr[1]->fid), 0);
+        memset(then, 3, CLOSED);
+        if (rc == -FI_EAGAIN && ends_once(from))
+            failed++;
+        assert_true(is_whole(then, 3));
+        assert_int_equal(fi_close(&mr[0]->fid), 0);
+        messages(2);
+        pair_close(&pair);
+    }
+    print_message("%u of 4 failed\n", failed);
+    assert_true(failed);
+    free(from);
+    free(region);
     free(then);
 }
 
@@ -476,7 +612,9 @@ int main(void)
         cmocka_unit_test(a_rail_that_loses_everything_is_down),
         cmocka_unit_test(rails_of_different_parts_carry_messages),
         cmocka_unit_test(large_writes_go_by_all_rails),
+        cmocka_unit_test(a_large_write_to_several_places_goes_by_all_rails),
         cmocka_unit_test(a_region_closed_under_an_access_ends_it),
+        cmocka_unit_test(a_region_of_a_later_place_is_closed),
         cmocka_unit_test(a_region_closed_under_many_ends_each_once),
     };
 
