@@ -198,10 +198,13 @@ void srd_out_error(struct srd_peer *peer, uint32_t id, int prov_errno)
 
 void srd_out_refusals(struct srd_peer *peer, bool told)
 {
-    while (peer->refusals) {
-        struct srd_refusal *refusal = peer->refusals;
+    struct srd_refusal *all = peer->refusals;
 
-        peer->refusals = refusal->next;
+    peer->refusals = NULL; /* some may have to wait again */
+    while (all) {
+        struct srd_refusal *refusal = all;
+
+        all = refusal->next;
         if (told)
             srd_out_error(peer, refusal->id, refusal->error);
         free(refusal);
