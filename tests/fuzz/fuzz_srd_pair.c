@@ -3,8 +3,9 @@
  * Two endpoints of srd, each of which takes a relay for its peer: the relays pass packets on in
  * any order, change, cut, repeat or lose them, and make packets of every type themselves, with
  * numbers that have passed by. Byte 0: 1 messages are ordered, 2 the lower reads and writes remote
- * memory. Then commands. Every operation ends at most once, and nothing is touched beyond
- * receives and regions.
+ * memory, 4 sends have descriptors, so that packets of theirs go in bursts, 8 the lower takes and
+ * tells one message in a call. Then commands. Every operation ends at most once, and nothing is
+ * touched beyond receives and regions.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,8 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     ENDS = 2,
-    KINDS = 4, /* of endpoints: byte 0 */
-    OPS = 12,  /* under way, of each */
+    KINDS = 16, /* of endpoints: byte 0 */
+    SIZE_MOST = 70000,
+    OPS = 12, /* under way, of each */
     PACKET = 8192,
     BOXES = 64, /* packets that a relay can receive, and that it can send */
     QUEUE = 96, /* packets under way; others are lost */
@@ -69,7 +71,7 @@ struct end {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct fid_mr *mr;
+    struct fid_mr *mr, *out_mr; /* of the region; of out_bytes, or NULL */
     fi_addr_t peer;
     uint8_t *region;
     uint32_t connid; /* as it says it */
@@ -93,12 +95,12 @@ struct packet {
 };
 
 static const size_t sizes[] = {0,    1,    8,    100,   255,   256,   1000,  3000,
-                               8100, 8192, 9000, 17000, 30000, 40000, 50000, 70000};
+                               8100, 8192, 9000, 17000, 30000, 40000, 50000, SIZE_MOST};
 static struct side sides[KINDS], relay_side;
 static struct relay relays[ENDS];
 static struct fid_mr *in_mr, *out_mr, *relay_mr;
 static uint8_t in_boxes[ENDS][BOXES][PACKET], out_boxes[ENDS][BOXES][PACKET];
-static uint8_t relay_region[1 << 17];
+static uint8_t relay_region[1 << 17], out_bytes[ENDS][OPS][SIZE_MOST];
 static struct end ends[ENDS];
 static struct packet queue[QUEUE];
 static unsigned queued, kind;
@@ -157,16 +159,20 @@ static void open_relay(unsigned index)
 
 static void set_up(void)
 {
-    static const char stack[] =
+    static const char one[] =
         "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=2,saved_size=64k);"
         "loop(shape=srd)";
+    static const char several[] =
+        "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=8,saved_size=64k);"
+        "loop(shape=srd,bursts=yes)";
     const uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     const int local = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
     setenv("FI_LOG_LEVEL", "none", 0);
     for (unsigned i = 0; i < KINDS; i++)
-        open_side(&sides[i], stack, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV,
-                  i & 1 ? FI_ORDER_SAS : 0, i & 2 ? local & ~FI_MR_LOCAL : 0);
+        open_side(&sides[i], i & 8 ? one : several,
+                  FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV, i & 1 ? FI_ORDER_SAS : 0,
+                  i & 2 ? local & ~(i & 4 ? 0 : FI_MR_LOCAL) : 0);
     open_side(&relay_side, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0, local);
     must(!fi_mr_reg(relay_side.domain, in_boxes, sizeof(in_boxes), FI_RECV, 0, 1, 0, &in_mr, NULL));
     must(!fi_mr_reg(relay_side.domain, out_boxes, sizeof(out_boxes), FI_SEND, 0, 2, 0, &out_mr,
@@ -200,6 +206,9 @@ static void open_end(unsigned index)
     must(!fi_enable(end->ep));
     must(!fi_mr_reg(side->domain, end->region, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
                     10 + index, 0, &end->mr, NULL));
+    if (kind & 2 && kind & 4)
+        must(!fi_mr_reg(side->domain, out_bytes[index], sizeof(out_bytes[index]), FI_SEND, 0, 0, 0,
+                        &end->out_mr, NULL));
     must(!fi_getname(&end->ep->fid, &name, &len));
     must(fi_av_insert(end->av, &relays[index].name, 1, &end->peer, 0, NULL) == 1);
     must(fi_av_insert(relays[index].av, &name, 1, &relays[index].end, 0, NULL) == 1);
@@ -211,6 +220,8 @@ static void close_end(unsigned index)
 
     must(!fi_close(&end->ep->fid));
     must(!fi_close(&end->mr->fid));
+    if (end->out_mr)
+        must(!fi_close(&end->out_mr->fid));
     must(!fi_close(&end->av->fid));
     must(!fi_close(&end->cq->fid));
     must(!fi_av_remove(relays[index].av, &relays[index].end, 1, 0));
@@ -343,7 +354,7 @@ static void drive(void)
     }
 }
 
-static void arrive(unsigned to, const uint8_t *bytes, size_t len)
+static void send_to(unsigned to, const uint8_t *bytes, size_t len)
 {
     struct relay *relay = &relays[to];
     uint8_t *box;
@@ -356,6 +367,11 @@ static void arrive(unsigned to, const uint8_t *bytes, size_t len)
     if (!fi_send(relay->ep, box, len, fi_mr_desc(out_mr), relay->end,
                  (void *)(uintptr_t)relay->free[relay->free_count - 1]))
         relay->free_count--;
+}
+
+static void arrive(unsigned to, const uint8_t *bytes, size_t len)
+{
+    send_to(to, bytes, len);
     drive();
 }
 
@@ -381,8 +397,9 @@ static void give_up(struct slot *slot)
 }
 
 /* Bits: tagged, delivered, with data. */
-static void post_send(struct end *end, uint8_t bits, struct input *input)
+static void post_send(unsigned index, uint8_t bits, struct input *input)
 {
+    struct end *end = &ends[index];
     size_t len = next_size(input);
     uint64_t flags =
         FI_COMPLETION | (bits & 2 ? FI_DELIVERY_COMPLETE : 0) | (bits & 4 ? FI_REMOTE_CQ_DATA : 0);
@@ -390,14 +407,19 @@ static void post_send(struct end *end, uint8_t bits, struct input *input)
     struct slot *slot = slot_of(end, len, &context);
     struct iovec iov[2];
     size_t count = bits & 8 ? 1 : 2, first = bits & 8 ? len : len / 3;
+    uint8_t *bytes;
+    void *desc[2];
     ssize_t rc;
 
     if (!slot)
         return;
-    iov[0] = (struct iovec){slot->bytes, first};
-    iov[1] = (struct iovec){slot->bytes + first, len - first};
+    bytes = end->out_mr ? out_bytes[index][slot - end->slots] : slot->bytes;
+    desc[0] = desc[1] = end->out_mr ? fi_mr_desc(end->out_mr) : NULL;
+    iov[0] = (struct iovec){bytes, first};
+    iov[1] = (struct iovec){bytes + first, len - first};
     if (bits & 1) {
         struct fi_msg_tagged msg = {.msg_iov = iov,
+                                    .desc = desc,
                                     .iov_count = count,
                                     .addr = end->peer,
                                     .tag = 1,
@@ -406,8 +428,12 @@ static void post_send(struct end *end, uint8_t bits, struct input *input)
 
         rc = fi_tsendmsg(end->ep, &msg, flags);
     } else {
-        struct fi_msg msg = {
-            .msg_iov = iov, .iov_count = count, .addr = end->peer, .context = context, .data = 5};
+        struct fi_msg msg = {.msg_iov = iov,
+                             .desc = desc,
+                             .iov_count = count,
+                             .addr = end->peer,
+                             .context = context,
+                             .data = 5};
 
         rc = fi_sendmsg(end->ep, &msg, flags);
     }
@@ -535,6 +561,17 @@ static void deliver(uint8_t bits)
     }
 }
 
+/* All at once, so that an end takes several in a turn. */
+static void deliver_all(void)
+{
+    while (queued) {
+        struct packet packet = take(0);
+
+        send_to(packet.to, packet.bytes, packet.len);
+        free(packet.bytes);
+    }
+}
+
 /* Bits: changed bytes; or it is lost, or comes twice, or is cut. */
 static void change(uint8_t bits, struct input *input)
 {
@@ -658,7 +695,7 @@ static void do_other(unsigned index, uint8_t bits)
         must(!fi_av_remove(end->av, &end->peer, 1, 0));
         must(fi_av_insert(end->av, &relays[index].name, 1, &end->peer, 0, NULL) == 1);
         break;
-    default: break;
+    default: deliver_all(); break;
     }
 }
 
@@ -668,7 +705,7 @@ static void obey(struct input *input)
     unsigned index = bits >> 4 & 1;
 
     switch (word % COMMANDS) {
-    case DO_SEND: post_send(&ends[index], bits, input); break;
+    case DO_SEND: post_send(index, bits, input); break;
     case DO_RECEIVE: post_receive(&ends[index], bits, input); break;
     case DO_WRITE: post_access(index, false, bits, input); break;
     case DO_READ: post_access(index, true, bits, input); break;

@@ -25,6 +25,9 @@ static const struct param_def loop_params[] = {
              "buffer (FI_MSG_PREFIX) and no multi-receive."},
     PARAM_NUMBER("seed", PARAM_INT, "1", 1, INT32_MAX,
                  "shape=srd: decides the order in which packets are delivered."),
+    PARAM_SWITCH("bursts", "no",
+                 "shape=srd: a layer above sends several messages in one call, and hears of "
+                 "several, as with devices."),
     {.key = NULL},
 };
 

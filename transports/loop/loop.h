@@ -82,7 +82,8 @@ struct loop_fabric {
     };
     bool direct; /* deliver=post */
     enum loop_shape shape;
-    uint64_t seed; /* of shape=srd */
+    uint64_t seed; /* of shape=srd, */
+    bool bursts;   /* and whether it has several messages in a call */
     struct progress_source
         source;        /* of plain.control: ends connections for readers of the EQ alone */
     struct list ended; /* endpoints whose peer has gone (world locked) */
@@ -95,6 +96,7 @@ struct loop_domain {
     uintptr_t last_number;
 };
 
+struct loop_burst;
 struct loop_ep;
 struct loop_pep;
 
@@ -165,11 +167,12 @@ struct loop_ep {
     struct loop_port *port;
     struct progress_source source;
     _Atomic(enum loop_state) state;
-    bool rdm;        /* needs no connection: FI_EP_DGRAM too */
-    bool dgram;      /* FI_EP_DGRAM */
-    bool packets;    /* shape=srd: in any order, and they wait for a receive */
-    uint64_t random; /* then, the state of what shuffles them */
-    size_t max;      /* bytes of a message, with prefix */
+    bool rdm;                 /* needs no connection: FI_EP_DGRAM too */
+    bool dgram;               /* FI_EP_DGRAM */
+    bool packets;             /* shape=srd: in any order, and they wait for a receive */
+    uint64_t random;          /* then, the state of what shuffles them */
+    struct loop_burst *burst; /* of a layer's, with shape=srd; or NULL (device/loop_burst.c) */
+    size_t max;               /* bytes of a message, with prefix */
     size_t prefix;
     bool attached;
     bool knows_sources; /* asks the AV for the sender of a message */

@@ -52,6 +52,7 @@ static int enable(struct endpoint *base)
     if (base->av)
         watch_av(ep);
     ep->source.fd = ep->port->fd;
+    loop_burst_enable(ep);
     progress_lock(base->binding.progress);
     rc = progress_attach(base->binding.progress, &ep->source);
     if (!rc) {
@@ -164,6 +165,7 @@ static int close_ep(struct endpoint *base)
     loop_port_close(ep->port);
     pool_finish(&ep->pool);
     endpoint_finish(base);
+    free(ep->burst);
     free(ep);
     return 0;
 }

@@ -97,6 +97,7 @@ int loop_open_fabric(const struct open_args *args, struct fid_fabric **ret_fabri
     plain->close_own = fabric_close;
     fabric->shape = loop_shape_of(args->params);
     fabric->seed = args->params ? (uint64_t)params_int(args->params, "seed") : 1;
+    fabric->bursts = args->params && params_bool(args->params, "bursts");
     fabric->direct = args->params && fabric->shape != LOOP_SRD &&
                      !strcmp(params_string(args->params, "deliver"), "post");
     rc = loop_cm_attach(fabric);

@@ -77,6 +77,14 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
     if (__builtin_expect(prefixed, 0)) /* it is the device's */
         memset(buf, LOOP_PREFIX_BYTE,
                ep->prefix < entry->iov[0].iov_len ? ep->prefix : entry->iov[0].iov_len);
+    if (__builtin_expect(ep->burst != NULL, 0)) {
+        if (copied == len && !stranger && entry->flags & FI_COMPLETION && !has_data) {
+            loop_burst_done(ep, entry->context, len, src);
+            match_entry_free(entry);
+            return;
+        }
+        loop_burst_tell(ep);
+    }
     if (__builtin_expect(copied == len && !stranger, 1))
         complete(&ep->base.binding, BIND_RECV, entry->flags & FI_COMPLETION, entry->context, flags,
                  len, buf, data, entry->tag, src);

@@ -24,10 +24,16 @@ static void report_end(struct loop_ep *ep, const struct loop_op *op)
     struct fi_cq_err_entry entry;
 
     if (__builtin_expect(!op->err, 1)) {
+        if (ep->burst && op->wanted && post->kind & FI_SEND) {
+            loop_burst_done(ep, post->context, 0, FI_ADDR_NOTAVAIL);
+            return;
+        }
+        loop_burst_flush(ep);
         complete(&ep->base.binding, binding_kind_of(post->kind), op->wanted, post->context,
                  post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
         return;
     }
+    loop_burst_flush(ep);
     memset(&entry, 0, sizeof(entry));
     entry.op_context = post->context;
     entry.flags = post->kind;
@@ -235,6 +241,7 @@ static void take_all(struct loop_ep *ep)
         loop_receive(ep, op);
         give_back(op);
     }
+    loop_burst_flush(ep);
 }
 
 void loop_progress(struct progress_source *source)

@@ -124,8 +124,7 @@ struct loop_op *loop_shuffled(struct loop_ep *ep, const struct list *inbox)
 
         if (op->post->group == OP_GROUP_SEND && !receives)
             continue;
-        ep->random = ep->random * 6364136223846793005u + 1442695040888963407u;
-        if ((ep->random >> 33) % ++count == 0)
+        if (loop_random(ep) % ++count == 0)
             chosen = op;
         if (count == LOOP_SHUFFLE)
             break;

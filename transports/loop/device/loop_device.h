@@ -41,6 +41,22 @@ void loop_receive_posted(struct loop_ep *ep);
 /* With shape=rdma a write with CQ data takes a receive. -FI_ENOENT: none is posted. */
 int loop_device_take_receive(struct loop_ep *ep, void **context);
 
+/* ---- loop_burst.c ---- */
+
+/* The next random number of shape=srd. */
+unsigned loop_random(struct loop_ep *ep);
+/* A layer's endpoint, which is being enabled, sends and completes several messages in a call. */
+void loop_burst_enable(struct loop_ep *ep);
+/* With ep->burst: a message that was sent, or received without data, is told to the layer's queue
+ * with others, by loop_burst_flush, before any other completion is. Progress domain locked. */
+void loop_burst_done(struct loop_ep *ep, void *context, size_t len, fi_addr_t src);
+void loop_burst_tell(struct loop_ep *ep);
+static inline void loop_burst_flush(struct loop_ep *ep)
+{
+    if (__builtin_expect(ep->burst != NULL, 0))
+        loop_burst_tell(ep);
+}
+
 /* ---- loop_rdma.c ---- */
 
 extern struct fi_ops_mr loop_rdma_mr_ops;
