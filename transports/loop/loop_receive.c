@@ -80,6 +80,8 @@ static inline void deliver(struct loop_ep *ep, struct fi_peer_rx_entry *entry,
     if (__builtin_expect(ep->burst != NULL, 0)) {
         if (copied == len && !stranger && entry->flags & FI_COMPLETION && !has_data) {
             loop_burst_done(ep, entry->context, len, src);
+            if (src == FI_ADDR_UNSPEC) /* it may introduce the sender of the next one */
+                loop_burst_tell(ep);
             match_entry_free(entry);
             return;
         }
