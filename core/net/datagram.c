@@ -112,8 +112,10 @@ static bool add_run(struct leaving *leaving, const struct datagrams *left, unsig
     if (leaving->iov_count + segments > IOV_MAX_OF_KERNEL)
         return false;
     memset(header, 0, sizeof(*header));
-    header->msg_name = (void *)(uintptr_t)&first->to;
-    header->msg_namelen = addr_size(&first->to.sa);
+    if (!left->connected) {
+        header->msg_name = (void *)(uintptr_t)&first->to;
+        header->msg_namelen = addr_size(&first->to.sa);
+    }
     for (unsigned i = 0; i < run; i++)
         end = add_segments(iov, end, at(left, i));
     header->msg_iov = iov;
@@ -144,12 +146,12 @@ static void gather(struct leaving *leaving, const struct datagrams *datagrams, b
     }
 }
 
-static int send_one(int fd, const struct datagram *datagram)
+static int send_one(int fd, const struct datagram *datagram, bool connected)
 {
     union notes notes;
     struct msghdr header = {
-        .msg_name = (void *)(uintptr_t)&datagram->to,
-        .msg_namelen = addr_size(&datagram->to.sa),
+        .msg_name = connected ? NULL : (void *)(uintptr_t)&datagram->to,
+        .msg_namelen = connected ? 0 : addr_size(&datagram->to.sa),
         .msg_iov = (struct iovec *)(uintptr_t)datagram->iov,
         .msg_iovlen = datagram->count,
     };
@@ -158,7 +160,7 @@ static int send_one(int fd, const struct datagram *datagram)
         add_source(&header, &notes, datagram->from);
     else if (datagram->count == 1)
         return (int)sendto(fd, datagram->iov->iov_base, datagram->len, MSG_DONTWAIT,
-                           &datagram->to.sa, header.msg_namelen);
+                           header.msg_name, header.msg_namelen);
     return (int)sendmsg(fd, &header, MSG_DONTWAIT);
 }
 
@@ -169,7 +171,7 @@ int datagrams_send(int fd, const struct datagrams *datagrams, bool cut, unsigned
 
     leaving.runs[0] = 1;
     if (datagrams->count == 1) {
-        rc = send_one(fd, datagrams->first) < 0 ? -1 : 1;
+        rc = send_one(fd, datagrams->first, datagrams->connected) < 0 ? -1 : 1;
     } else {
         gather(&leaving, datagrams, cut);
         rc = sendmmsg(fd, leaving.messages, leaving.count, MSG_DONTWAIT);

@@ -43,6 +43,7 @@ struct datagrams {
     const struct datagram *first;
     size_t stride;
     unsigned count; /* DATAGRAM_BATCH_MAX at most */
+    bool connected; /* the socket is, to where all of them go */
 };
 
 /* How many from the first on may leave in one piece: of one destination and flow, all of the

@@ -130,6 +130,7 @@ struct uet_ep {
     uint32_t job;     /* where the AV has no keys; else: */
     size_t key_limit; /* those of its AV with numbers below it are the endpoint's */
     struct progress_source source;
+    struct progress_source hot; /* of the hot peer's socket, once there is one */
     struct wake_timer timer;
     struct pool ops;
     size_t used;          /* operations that were accepted */

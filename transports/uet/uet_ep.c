@@ -70,6 +70,27 @@ static void note_poll(struct uet_ep *ep)
     ep->company.posts = 0;
 }
 
+/* Of the hot peer's socket: the other source reads it. */
+static void poll_hot(struct progress_source *source)
+{
+}
+
+static int trywait_hot(struct progress_source *source)
+{
+    return 0;
+}
+
+static void heat(struct uet_ep *ep)
+{
+    int fd = uet_nic_heat(ep->nic);
+
+    if (fd < 0 || !list_empty(&ep->hot.link))
+        return;
+    ep->hot.fd = fd;
+    if (progress_attach(ep->base.binding.progress, &ep->hot))
+        uet_nic_freeze(ep->nic);
+}
+
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
 {
     struct progress *progress = ep->base.binding.progress;
@@ -86,8 +107,11 @@ void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
     if (!ep->gathers || uet_nic_waiting(ep->nic) % ON_TIME == 0)
         ep->company.last = clock_ns();
     ses_push(ep->ses, ep->company.last, op);
-    if (!ep->gathers)
-        flush(ep);
+    if (ep->gathers)
+        return;
+    flush(ep);
+    if (__builtin_expect(uet_nic_warms(ep->nic), 0))
+        heat(ep);
 }
 
 static void take_packet(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
@@ -171,6 +195,7 @@ static int trywait(struct progress_source *source)
     due = due < look ? due : look;
     if (reports || due <= now || !flush(ep) || uet_nic_is_refused(ep->nic))
         return -FI_EAGAIN;
+    uet_nic_before_sleep(ep->nic);
     ep->sleeps_until = due;
     if (due == UINT64_MAX) {
         wake_timer_clear(&ep->timer, ep->base.binding.progress, -1);
@@ -465,6 +490,8 @@ static int close_ep(struct endpoint *base)
             say_goodbye(ep);
         ep->closing = true;
         progress_detach(base->binding.progress, &ep->source);
+        if (!list_empty(&ep->hot.link))
+            progress_detach(base->binding.progress, &ep->hot);
         endpoint_close_receives(base);
         uet_orphan_kept(ep);
         wake_timer_finish(&ep->timer, base->binding.progress);
@@ -570,6 +597,10 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
         list_init(&ep->source.link);
         ep->source.poll = poll_ep;
         ep->source.trywait = trywait;
+        list_init(&ep->hot.link);
+        ep->hot.poll = poll_hot;
+        ep->hot.trywait = trywait_hot;
+        ep->hot.leaf = true;
         wake_timer_init(&ep->timer);
         pool_init(&ep->ops, sizeof(struct uet_op), 0);
         rc = init(ep, info, context);

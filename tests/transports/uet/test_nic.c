@@ -471,6 +471,82 @@ static void what_comes_alone_is_one_packet(void **state)
     uet_nic_close(b);
 }
 
+/* A peer that one packet after the other goes to gets a socket of its own, and another one takes it
+ * over. Packets come from all meanwhile, by whichever socket, to the sender's one address. */
+static void a_peer_of_lone_packets_has_a_socket_of_its_own(void **state)
+{
+    static const char *const at[] = {"127.0.0.1:0", "[::1]:0"};
+    const uint8_t ack[12] = {PDS_ACK << 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, PDC};
+
+    for (int family = 0; family < 2; family++) {
+        struct uet_nic *a = open_nic(true, true, at[family]), *b[2];
+        int fd = -1;
+
+        b[0] = open_nic(true, true, at[family]);
+        b[1] = open_nic(true, true, at[family]);
+        for (int round = 0; round < 4; round++) {
+            struct alone there = {.to = uet_nic_addr(b[round % 2]), .from = a, .nic = b[round % 2]};
+            struct alone back = {.to = uet_nic_addr(a), .from = b[0], .nic = a};
+            struct alone other = {.to = uet_nic_addr(a), .from = b[1], .nic = a};
+            bool more;
+
+            assert_int_equal(come_alone(&there, ack, sizeof(ack), 63), 63);
+            assert_false(uet_nic_warms(a));
+            assert_int_equal(come_alone(&there, ack, sizeof(ack), 1), 1);
+            assert_true(uet_nic_warms(a));
+            assert_true(uet_nic_heat(a) >= 0);
+            assert_true(fd < 0 || fd == uet_nic_heat(a));
+            fd = uet_nic_heat(a);
+            assert_int_equal(come_alone(&there, ack, sizeof(ack), 100), 100);
+            assert_int_equal(come_together(&there, ack, sizeof(ack), 60), 60);
+            assert_false(uet_nic_warms(a));
+            uet_nic_before_sleep(a);
+            come_together(&back, ack, sizeof(ack), 60);
+            for (int look = 0; look < 20; look++)
+                uet_nic_receive(a, 0, count, &back, &more);
+            assert_int_equal(back.count, 60);
+            come_together(&other, ack, sizeof(ack), 60);
+            for (int look = 0; look < 20; look++)
+                uet_nic_receive(a, 0, count, &other, &more);
+            assert_int_equal(other.count, 60);
+        }
+        uet_nic_freeze(a);
+        uet_nic_close(a);
+        uet_nic_close(b[0]);
+        uet_nic_close(b[1]);
+    }
+}
+
+/* Its port is closed: that is told, and packets to others pass. */
+static void a_hot_peer_that_is_gone_is_told_of(void **state)
+{
+    struct uet_nic *a = open_nic(true, true, "127.0.0.1:0"),
+                   *b = open_nic(true, true, "127.0.0.1:0"),
+                   *gone = open_nic(true, true, "127.0.0.1:0");
+    const uint8_t ack[UET_NIC_QUOTE] = {PDS_ACK << 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, PDC};
+    const union addr closed = *uet_nic_addr(gone);
+    const struct iovec iov = {(void *)(uintptr_t)ack, sizeof(ack)};
+    struct alone alone = {.to = uet_nic_addr(gone), .from = a, .nic = gone};
+    struct uet_nic_refusal refusal;
+
+    if (again_is_emulated())
+        skip();
+    come_alone(&alone, ack, sizeof(ack), 64);
+    assert_true(uet_nic_heat(a) >= 0);
+    uet_nic_close(gone);
+    for (int i = 0; i < 10; i++) {
+        uet_nic_send(a, &closed, &iov, 1, false);
+        assert_true(uet_nic_flush(a));
+    }
+    assert_true(uet_nic_is_refused(a));
+    assert_true(uet_nic_refusal(a, &refusal));
+    assert_true(addr_equal(&refusal.to.sa, &closed.sa));
+    alone = (struct alone){.to = uet_nic_addr(b), .from = a, .nic = b};
+    assert_int_equal(come_alone(&alone, ack, 12, 40), 40);
+    uet_nic_close(a);
+    uet_nic_close(b);
+}
+
 static void the_payload_is_what_the_mtu_leaves(void **state)
 {
     assert_int_equal(uet_path_longest(65536), 8192);
@@ -509,6 +585,8 @@ int main(void)
         cmocka_unit_test(a_path_that_loses_or_marks_packets_is_left),
         cmocka_unit_test(a_closed_port_is_told_of),
         cmocka_unit_test(what_comes_alone_is_one_packet),
+        cmocka_unit_test(a_peer_of_lone_packets_has_a_socket_of_its_own),
+        cmocka_unit_test(a_hot_peer_that_is_gone_is_told_of),
         cmocka_unit_test(the_payload_is_what_the_mtu_leaves),
         cmocka_unit_test(the_payload_of_a_pair_is_what_its_route_leaves),
     };

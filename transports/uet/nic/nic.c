@@ -20,22 +20,23 @@
 #include "core/net/datagram.h"
 #include "core/net/icmp.h"
 #include "transports/uet/nic/entropy.h"
+#include "transports/uet/nic/hot.h"
 #include "transports/uet/nic/outbox.h"
 #include "transports/uet/nic/path.h"
 #include "transports/uet/nic/share.h"
+#include "transports/uet/nic/socket.h"
 #include "transports/uet/nic/steer.h"
 #include "transports/uet/nic/way.h"
 #include "transports/uet/wire/trailer.h"
 #include "transports/uet/wire/whole.h"
 
 enum {
-    ECN_CAPABLE = 2,
-    ECN_MARKED = 3,
     BURST_MAX = 8, /* reads of one call of the kernel */
     STREAK = 3,
     ALONE = 8,    /* packets in turn, each with nothing behind it: the next will be, too */
     NOTED = 16,   /* of packets that come alone, one of so many is asked for its marks */
     DROPS = 4096, /* reads */
+    HOT = 255,    /* a packet's source: the hot peer's socket */
     TRIES = 3,    /* of a call that fails */
     READ_BYTES = 65536,
     CONTROL = 128,
@@ -75,37 +76,22 @@ struct uet_nic {
     uint8_t *read;   /* BURST_MAX times READ_BYTES */
     struct mmsghdr messages[BURST_MAX];
     struct slot slots[BURST_MAX];
+    struct uet_hot hot;
     struct outbox outbox;
 };
 
 /* ---- Opening ---- */
 
-static void set(int fd, int level, int option, int value)
-{
-    setsockopt(fd, level, option, &value, sizeof(value));
-}
-
 static void set_options(int fd, sa_family_t family, const struct uet_nic_settings *settings)
 {
-    int tos = settings->dscp << 2 | ECN_CAPABLE;
+    const struct uet_socket_options asked = {
+        .rx_buffer = settings->rx_buffer,
+        .tx_buffer = settings->tx_buffer,
+        .dscp = settings->dscp,
+        .gro = settings->gro,
+    };
 
-    if (family == AF_INET6) {
-        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-        set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
-        set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-        set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-    } else {
-        set(fd, IPPROTO_IP, IP_TOS, tos);
-        set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-        set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-    }
-    icmp_ask(fd, family);
-    if (settings->gro)
-        set(fd, SOL_UDP, UDP_GRO, 1);
-    if (settings->rx_buffer)
-        set(fd, SOL_SOCKET, SO_RCVBUF, (int)settings->rx_buffer);
-    if (settings->tx_buffer)
-        set(fd, SOL_SOCKET, SO_SNDBUF, (int)settings->tx_buffer);
+    uet_socket_set_options(fd, family, &asked);
 }
 
 static int bind_to(struct uet_nic *nic, int port)
@@ -137,7 +123,7 @@ static int join(struct uet_nic *nic, const struct uet_nic_settings *settings)
     rc = uet_share_open(&addr, &nic->share);
     if (rc)
         return rc;
-    set(nic->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    uet_socket_set(nic->fd, SOL_SOCKET, SO_REUSEPORT, 1);
     rc = bind_to(nic, settings->port);
     if (!rc)
         rc = uet_share_join(nic->share, nic->fd, settings->slot);
@@ -228,6 +214,7 @@ static int start(struct uet_nic *nic, const struct uet_nic_settings *settings)
         rc = open_sources(nic, settings);
     if (!rc)
         nic->flow = pcap_socket_open(settings->pcap, &nic->addr.sa);
+    uet_hot_init(&nic->hot, nic->share || nic->ways || nic->source_count);
     nic->merges = nic->share && settings->gro && !addr_is_loopback(&nic->addr.sa);
     return rc;
 }
@@ -240,7 +227,7 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
 
     if (!nic)
         return -FI_ENOMEM;
-    nic->fd = -1;
+    nic->fd = nic->hot.fd = -1;
     nic->addr = *addr;
     nic->packet = settings->packet + UET_PATH_HEADERS;
     nic->gso = settings->gso;
@@ -265,6 +252,7 @@ void uet_nic_close(struct uet_nic *nic)
         uet_nic_flush(nic);
         uet_share_close(nic->share, nic->fd);
     }
+    uet_hot_close(&nic->hot);
     for (unsigned i = 0; i < nic->source_count; i++)
         close(nic->sources[i].fd);
     pcap_flow_close(nic->flow);
@@ -355,7 +343,7 @@ static unsigned same_source(const struct uet_nic *nic)
     const struct leaving *first = &nic->outbox.leaving[nic->outbox.first];
     unsigned count = outbox_waiting(&nic->outbox);
 
-    for (unsigned i = 1; nic->source_count && i < count; i++)
+    for (unsigned i = 1; (nic->source_count || nic->hot.fd >= 0) && i < count; i++)
         if (first[i].source != first->source)
             return i;
     return count;
@@ -363,7 +351,19 @@ static unsigned same_source(const struct uet_nic *nic)
 
 static int socket_of(const struct uet_nic *nic, const struct leaving *leaving)
 {
+    if (leaving->source == HOT)
+        return nic->hot.fd;
     return leaving->source < nic->source_count ? nic->sources[leaving->source].fd : nic->fd;
+}
+
+/* Packets that wait leave by the main socket, since the other one's call was refused. */
+static void cool(struct uet_nic *nic)
+{
+    struct leaving *first = outbox_first(&nic->outbox);
+
+    uet_hot_cool(&nic->hot);
+    for (unsigned i = 0; i < outbox_waiting(&nic->outbox); i++)
+        first[i].source = 0;
 }
 
 bool uet_nic_flush(struct uet_nic *nic)
@@ -372,17 +372,50 @@ bool uet_nic_flush(struct uet_nic *nic)
 
     while (outbox_waiting(&nic->outbox)) {
         const struct leaving *first = outbox_first(&nic->outbox);
-        const struct datagrams left = {&first->datagram, sizeof(*first), same_source(nic)};
+        const struct datagrams left = {&first->datagram, sizeof(*first), same_source(nic),
+                                       first->source == HOT};
         int rc = datagrams_send(socket_of(nic, first), &left, nic->gso, &run);
 
+        if (rc == 1 && outbox_waiting(&nic->outbox) == 1 && !left.connected)
+            uet_hot_note(&nic->hot, &first->datagram.to);
         if (rc > 0)
             sent(nic, (unsigned)rc);
         else if (errno == EAGAIN || errno == ENOBUFS)
             return false;
-        else if (errno != EINTR && !is_told(nic, errno, tries++))
+        else if (errno == EINTR || is_told(nic, errno, tries++))
+            continue;
+        else if (left.connected)
+            cool(nic);
+        else
             refused(nic, run, errno);
     }
     return true;
+}
+
+bool uet_nic_warms(const struct uet_nic *nic)
+{
+    return uet_hot_is_due(&nic->hot);
+}
+
+int uet_nic_heat(struct uet_nic *nic)
+{
+    cool(nic); /* what waits is for the one before */
+    uet_hot_heat(&nic->hot, nic->fd, &nic->addr);
+    return nic->hot.fd;
+}
+
+void uet_nic_freeze(struct uet_nic *nic)
+{
+    if (nic->hot.fd < 0)
+        return;
+    if (outbox_waiting(&nic->outbox))
+        cool(nic);
+    uet_hot_close(&nic->hot);
+}
+
+void uet_nic_before_sleep(struct uet_nic *nic)
+{
+    uet_hot_before_sleep(&nic->hot);
 }
 
 void uet_nic_forget(struct uet_nic *nic)
@@ -441,7 +474,8 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
     datagram->from = nic->ways ? uet_ways_to(nic->ways, to) : NULL;
     leaving->source = (uint8_t)(nic->entropy ? uet_entropy_of(nic->entropy, datagram->iov->iov_base,
                                                               datagram->iov->iov_len)
-                                             : 0);
+                                : uet_hot_is(&nic->hot, to) ? HOT
+                                                            : 0);
     if (nic->share)
         set_flow(datagram);
     if (nic->crc)
@@ -451,27 +485,6 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
 }
 
 /* ---- Receiving ---- */
-
-/* Marked, and how long each packet of the read is. */
-static bool read_notes(struct msghdr *header, size_t *segment)
-{
-    bool marked = false;
-    int value;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-        bool four = c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS;
-        bool six = c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS;
-
-        if (four || six)
-            marked = (*CMSG_DATA(c) & ECN_MARKED) == ECN_MARKED;
-        if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO)
-            continue;
-        memcpy(&value, CMSG_DATA(c), sizeof(value));
-        if (value > 0)
-            *segment = (size_t)value;
-    }
-    return marked;
-}
 
 static void note_way(struct uet_nic *nic, struct msghdr *header, const union addr *from)
 {
@@ -528,7 +541,7 @@ static unsigned take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_pa
     union addr sender = slot->from;
     const uint8_t *bytes = slot->iov.iov_base;
     size_t len = nic->messages[i].msg_len, segment = len;
-    bool marked = read_notes(&nic->messages[i].msg_hdr, &segment);
+    bool marked = uet_socket_notes(&nic->messages[i].msg_hdr, &segment);
 
     if (nic->source_count) /* its source port is a path, not a place */
         addr_set_port(&sender.sa, addr_port(&nic->addr.sa));
@@ -551,7 +564,7 @@ static unsigned take_read(struct uet_nic *nic, uint64_t now, unsigned i, take_pa
     return packets;
 }
 
-static int read_some(struct uet_nic *nic)
+static int read_some(struct uet_nic *nic, int fd)
 {
     struct msghdr *header = &nic->messages[0].msg_hdr;
     ssize_t len;
@@ -561,8 +574,8 @@ static int read_some(struct uet_nic *nic)
         nic->messages[i].msg_hdr.msg_controllen = sizeof(nic->slots[i].control);
     }
     if (nic->burst > 1)
-        return recvmmsg(nic->fd, nic->messages, nic->burst, MSG_DONTWAIT, NULL);
-    len = recvmsg(nic->fd, header, MSG_DONTWAIT);
+        return recvmmsg(fd, nic->messages, nic->burst, MSG_DONTWAIT, NULL);
+    len = recvmsg(fd, header, MSG_DONTWAIT);
     if (len < 0)
         return -1;
     nic->messages[0].msg_len = (unsigned)len;
@@ -591,6 +604,8 @@ static int read_refusal(const struct uet_nic *nic, struct icmp_error *error,
 {
     int rc = icmp_read(nic->fd, error, refusal->quote, sizeof(refusal->quote));
 
+    if (rc < 0 && nic->hot.fd >= 0)
+        rc = icmp_read(nic->hot.fd, error, refusal->quote, sizeof(refusal->quote));
     for (unsigned i = 0; rc < 0 && i < nic->source_count; i++)
         rc = icmp_read(nic->sources[i].fd, error, refusal->quote, sizeof(refusal->quote));
     return rc;
@@ -619,8 +634,8 @@ bool uet_nic_refusal(struct uet_nic *nic, struct uet_nic_refusal *refusal)
 static void stop_merging(struct uet_nic *nic)
 {
     nic->merges = nic->gro = false;
-    set(nic->fd, SOL_UDP, UDP_GRO, 0);
-    for (int i = 0; i < DROPS && read_some(nic) > 0; i++)
+    uet_socket_set(nic->fd, SOL_UDP, UDP_GRO, 0);
+    for (int i = 0; i < DROPS && read_some(nic, nic->fd) > 0; i++)
         ;
 }
 
@@ -640,6 +655,24 @@ uint64_t uet_nic_due(const struct uet_nic *nic)
 
 /* ---- Packets that come alone ---- */
 
+static void set_gro(const struct uet_nic *nic, int on)
+{
+    if (!nic->gro)
+        return;
+    uet_socket_set(nic->fd, SOL_UDP, UDP_GRO, on);
+    if (nic->hot.fd >= 0)
+        uet_socket_set(nic->hot.fd, SOL_UDP, UDP_GRO, on);
+}
+
+/* fd: -1 is no socket. */
+static bool is_empty(struct uet_nic *nic, int fd)
+{
+    ssize_t rc = fd < 0 ? -1 : recv(fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT);
+
+    nic->told |= fd >= 0 && rc < 0 && errno != EAGAIN && errno != EINTR;
+    return fd < 0 || (rc < 0 && errno == EAGAIN);
+}
+
 /*
  * A program that waits for each packet has them read by recvfrom, which costs less than recvmsg
  * with notes. Nothing would tell how many packets a read has, so the kernel must not put any
@@ -647,34 +680,27 @@ uint64_t uet_nic_due(const struct uet_nic *nic)
  */
 static void expect_alone(struct uet_nic *nic)
 {
-    ssize_t rc = -1;
-
     if (nic->alone < ALONE || nic->lone || nic->ways)
         return;
     if (nic->share && uet_share_has_company(nic->share))
         return; /* which may ask whose socket this is, in what is no packet */
     nic->alone = 0;
-    if (nic->gro) {
-        set(nic->fd, SOL_UDP, UDP_GRO, 0);
-        rc = recv(nic->fd, NULL, 0, MSG_PEEK | MSG_DONTWAIT);
-        nic->told |= rc < 0 && errno != EAGAIN && errno != EINTR;
-    }
-    nic->lone = !nic->gro || (rc < 0 && errno == EAGAIN);
+    set_gro(nic, 0);
+    nic->lone = !nic->gro || (is_empty(nic, nic->fd) && is_empty(nic, nic->hot.fd));
     if (!nic->lone)
-        set(nic->fd, SOL_UDP, UDP_GRO, 1);
+        set_gro(nic, 1);
 }
 
 static void expect_several(struct uet_nic *nic)
 {
     nic->lone = false;
     nic->alone = 0;
-    if (nic->gro)
-        set(nic->fd, SOL_UDP, UDP_GRO, 1);
+    set_gro(nic, 1);
 }
 
 /* As read_some. A read that is not one packet is several that the kernel had put together just when
  * it was told not to, or is wrong: it is lost, and what comes next is read with its notes. */
-static int read_lone(struct uet_nic *nic)
+static int read_lone(struct uet_nic *nic, int fd)
 {
     struct slot *slot = &nic->slots[0];
     struct msghdr *header = &nic->messages[0].msg_hdr;
@@ -682,7 +708,7 @@ static int read_lone(struct uet_nic *nic)
 
     header->msg_namelen = sizeof(slot->from);
     header->msg_controllen = 0;
-    len = recvfrom(nic->fd, slot->iov.iov_base, READ_BYTES, MSG_DONTWAIT, &slot->from.sa,
+    len = recvfrom(fd, slot->iov.iov_base, READ_BYTES, MSG_DONTWAIT, &slot->from.sa,
                    &header->msg_namelen);
     if (len < 0)
         return -1;
@@ -706,20 +732,43 @@ static void look_ends(struct uet_nic *nic)
     expect_alone(nic);
 }
 
-static int read_next(struct uet_nic *nic)
+static int read_next(struct uet_nic *nic, int fd)
 {
-    return nic->lone && nic->alone % NOTED ? read_lone(nic) : read_some(nic);
+    unsigned tries = 0;
+    int count;
+
+    do {
+        count = nic->lone && nic->alone % NOTED ? read_lone(nic, fd) : read_some(nic, fd);
+    } while (count < 0 && (errno == EINTR || (errno != EAGAIN && is_told(nic, errno, tries++))));
+    return count;
+}
+
+/* By the socket that is likely to bring something; sometimes by both. */
+static int read_any(struct uet_nic *nic)
+{
+    struct uet_hot_order order;
+    int count, from;
+
+    if (__builtin_expect(nic->hot.fd < 0, 0))
+        return read_next(nic, nic->fd);
+    order = uet_hot_order(&nic->hot, nic->fd);
+    from = order.first;
+    count = read_next(nic, from);
+    if (count <= 0 && order.second >= 0) {
+        from = order.second;
+        count = read_next(nic, from);
+    }
+    if (count > 0)
+        uet_hot_brought(&nic->hot, from);
+    return count;
 }
 
 unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now, take_packet *take, void *arg,
                          bool *more)
 {
-    unsigned asked = nic->burst, tries = 0, packets = 0;
-    int count;
+    unsigned asked = nic->burst, packets = 0;
+    int count = read_any(nic);
 
-    do {
-        count = read_next(nic);
-    } while (count < 0 && (errno == EINTR || (errno != EAGAIN && is_told(nic, errno, tries++))));
     if (count <= 0) {
         look_ends(nic);
         *more = false;

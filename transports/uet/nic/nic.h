@@ -63,6 +63,16 @@ void uet_nic_send(struct uet_nic *nic, const union addr *to, const struct iovec 
 unsigned uet_nic_waiting(const struct uet_nic *nic);
 /* Sends what waits. False: the kernel has no room for all of it, and the rest still waits. */
 bool uet_nic_flush(struct uet_nic *nic);
+/* Lone packets go to one peer, one after the other: uet_nic_heat gives it a socket of its own
+ * (nic/hot.h). */
+bool uet_nic_warms(const struct uet_nic *nic);
+/* The socket, readable when packets have come, as uet_nic_fd is; it stays the same. -1: there is
+ * none. */
+int uet_nic_heat(struct uet_nic *nic);
+/* The socket is closed, and there will be none. */
+void uet_nic_freeze(struct uet_nic *nic);
+/* The caller is to sleep until one of the sockets is readable. */
+void uet_nic_before_sleep(struct uet_nic *nic);
 /* Memory that packets which wait name is about to go: they leave now, or are lost. */
 void uet_nic_forget(struct uet_nic *nic);
 
