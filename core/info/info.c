@@ -162,9 +162,8 @@ struct fi_info *info_for_lower(const struct fi_info *info)
 {
     struct fi_info *need = info_dup(info);
 
-    if (!need)
-        return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL)) {
+    if (!need || !need->fabric_attr || !need->domain_attr ||
+        info_set_string(&need->fabric_attr->prov_name, NULL)) {
         info_free(need);
         return NULL;
     }

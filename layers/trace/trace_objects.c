@@ -96,7 +96,7 @@ static void opened_object(const struct hook_fabric *fabric, struct fid *fid,
         trace_object_init(object, fid->fclass, above->number);
         *hook_own(fid) = object;
     }
-    if (opening->alias || opening->note == TRACE_NOWHERE)
+    if (!above || opening->alias || opening->note == TRACE_NOWHERE)
         return;
     trace_leave(above, opening->note, 0);
     if (object)
