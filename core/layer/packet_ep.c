@@ -29,6 +29,19 @@ int packet_ep_cancel(struct endpoint *base, void *context)
     return recv_queue_cancel(&packet_ep_of(base)->posted, &base->binding, context);
 }
 
+int packet_ep_take_reader(const struct packet_ep *ep, const void *value, size_t len,
+                          struct packet_reader *reader)
+{
+    const struct packet_reader *asked = value;
+
+    if (len != sizeof(*asked) || ep->base.enabled)
+        return -FI_EINVAL;
+    if (asked->of != &ep->fid)
+        return -FI_ENOPROTOOPT;
+    *reader = *asked;
+    return 0;
+}
+
 size_t packet_ep_limit(struct endpoint *base, int option)
 {
     switch (option) {

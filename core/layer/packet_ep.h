@@ -14,6 +14,7 @@
 
 #include "core/av/av_watch.h"
 #include "core/base/pool.h"
+#include "core/base/seam.h"
 #include "core/base/timer.h"
 #include "core/ep/endpoint.h"
 #include "core/ep/recv_queue.h"
@@ -73,6 +74,10 @@ ssize_t packet_ep_post(struct ep *ep, struct op *op);
 int packet_ep_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype,
                            enum fi_op op, size_t *count);
 size_t packet_ep_limit(struct endpoint *ep, int option);
+/* The value of OPT_READER, which is set before the endpoint is enabled: into *reader. -FI_EINVAL;
+ * -FI_ENOPROTOOPT where it is of another endpoint, one below. */
+int packet_ep_take_reader(const struct packet_ep *ep, const void *value, size_t len,
+                          struct packet_reader *reader);
 int packet_ep_cancel(struct endpoint *ep, void *context);
 size_t packet_ep_tx_used(const struct endpoint *ep);
 size_t packet_ep_rx_used(struct endpoint *ep);

@@ -56,14 +56,8 @@ static int set_events(struct endpoint *base, const void *value, size_t len)
 static int set_reader(struct endpoint *base, const void *value, size_t len)
 {
     struct mrail_ep *ep = mrail_ep_of(base);
-    const struct packet_reader *reader = value;
 
-    if (len != sizeof(*reader) || base->enabled)
-        return -FI_EINVAL;
-    if (reader->of != &ep->up.fid)
-        return -FI_ENOPROTOOPT;
-    ep->reader = *reader;
-    return 0;
+    return packet_ep_take_reader(&ep->up, value, len, &ep->reader);
 }
 
 static const struct endpoint_option options[] = {

@@ -262,21 +262,22 @@ static void wait_for_bytes(pid_t pid)
     assert_true(some);
 }
 
-static void begin(void **state)
+/* A target, and a writer whose writes are under way. */
+static void begin(void **state, pid_t *target, pid_t *writer)
 {
     memset(shared, 0, sizeof(*shared));
     setenv("FI_PROVIDER", *state, 1);
     print_message("%s\n", (const char *)*state);
+    *target = start(false, 0, false);
+    *writer = start(true, WRITES, false);
+    wait_for_bytes(*writer);
 }
 
 static void a_killed_target_ends_all_writes(void **state)
 {
     pid_t target, writer;
 
-    begin(state);
-    target = start(false, 0, false);
-    writer = start(true, WRITES, false);
-    wait_for_bytes(writer);
+    begin(state, &target, &writer);
     kill_it(target);
     ends_well(writer);
 }
@@ -285,10 +286,7 @@ static void a_killed_writer_leaves_its_target_alone(void **state)
 {
     pid_t target, writer;
 
-    begin(state);
-    target = start(false, 0, false);
-    writer = start(true, WRITES, false);
-    wait_for_bytes(writer);
+    begin(state, &target, &writer);
     kill_it(writer);
     ends_well(start(true, 1, true)); /* another one: its write is whole */
     for (size_t at = 0; at < SIZE; at++)
@@ -304,10 +302,7 @@ static void a_target_closes_when_its_writer_is_killed(void **state)
 {
     pid_t target, writer;
 
-    begin(state);
-    target = start(false, 0, false);
-    writer = start(true, WRITES, false);
-    wait_for_bytes(writer);
+    begin(state, &target, &writer);
     kill_it(writer);
     shared->over = true;
     ends_well(target);
