@@ -33,9 +33,9 @@ static uint32_t units_of(size_t size)
     return 1 + (uint32_t)((size + UNIT - 1) / UNIT);
 }
 
-static off_t offset_of(uint64_t progress_group)
+static off_t offset_of(uint64_t units)
 {
-    return (off_t)(AV_SEGMENT_START + progress_group * UNIT);
+    return (off_t)(AV_SEGMENT_START + units * UNIT);
 }
 
 void av_journal_init(struct av_journal *journal, struct av_segment *segment)
@@ -158,18 +158,18 @@ int av_journal_reserve(struct av_journal *journal, size_t size)
 int av_journal_append(struct av_journal *journal, const struct av_change *change)
 {
     struct head head = {change->index, (uint16_t)change->kind, (uint16_t)change->size};
-    size_t progress_group = units_of(change->size);
+    size_t units = units_of(change->size);
     uint64_t *at;
 
-    if (journal->filled + progress_group * UNIT > sizeof(journal->buffer) && flush(journal))
+    if (journal->filled + units * UNIT > sizeof(journal->buffer) && flush(journal))
         return -FI_EIO;
     at = &journal->buffer[journal->filled / UNIT];
-    at[progress_group - 1] = 0;
+    at[units - 1] = 0;
     memcpy(at, &head, sizeof(head));
     if (change->size)
         memcpy(at + 1, change->addr, change->size);
-    journal->filled += progress_group * UNIT;
-    journal->seen += (uint32_t)progress_group;
+    journal->filled += units * UNIT;
+    journal->seen += (uint32_t)units;
     return 0;
 }
 

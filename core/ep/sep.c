@@ -19,7 +19,7 @@ static struct sep_slot *slot_of(struct sep *sep, size_t class, unsigned index)
     return class == FI_CLASS_TX_CTX ? &sep->tx[index] : &sep->rx[index];
 }
 
-int sep_share_unit(struct sep *sep)
+int sep_share_progress(struct sep *sep)
 {
     const struct fi_domain_attr *attr = sep->domain->info->domain_attr;
     const char *part = sep->domain->fabric->part;
@@ -53,7 +53,7 @@ int sep_join(struct sep *sep, size_t class, unsigned index, struct binding *bind
         return -FI_ENOCQ;
     pthread_mutex_lock(&sep->mutex);
     if (quiet && !sep->progress)
-        rc = sep_share_unit(sep);
+        rc = sep_share_progress(sep);
     if (!rc && sep->progress)
         rc = binding_join(binding, sep->domain, sep->progress);
     if (!rc)

@@ -79,7 +79,7 @@ static inline struct sep *sep_of(struct fid *fid)
 
 bool sep_has_contexts(struct sep *sep);
 /* A progress domain for all contexts, whatever they are bound to. None has joined. */
-int sep_share_unit(struct sep *sep);
+int sep_share_progress(struct sep *sep);
 
 /* A context, an endpoint of class FI_CLASS_TX_CTX or FI_CLASS_RX_CTX, is being enabled: *av, if it
  * is NULL, becomes the endpoint's and is held, and report has a progress domain. Progress domains

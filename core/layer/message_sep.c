@@ -202,7 +202,7 @@ static int open_parts(struct message_sep *sep)
 {
     struct lower_domain *domain = object_of(sep->base.domain, struct lower_domain, base);
     const struct fi_info *info = sep->base.info;
-    int rc = sep_share_unit(&sep->base);
+    int rc = sep_share_progress(&sep->base);
 
     if (!rc)
         rc =

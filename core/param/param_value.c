@@ -33,9 +33,9 @@ static bool parse_bool(const char *text, int64_t *number)
     return false;
 }
 
-/* Digits and then one of the progress domains, whose factors go with it. */
-static bool parse_scaled(const char *text, const char *const *progress_group,
-                         const uint64_t *factors, int64_t *number)
+/* Digits and then one of the units, whose factors go with it. */
+static bool parse_scaled(const char *text, const char *const *units, const uint64_t *factors,
+                         int64_t *number)
 {
     char *end;
     uint64_t value;
@@ -46,8 +46,8 @@ static bool parse_scaled(const char *text, const char *const *progress_group,
     value = strtoull(text, &end, 0);
     if (errno)
         return false;
-    for (; *progress_group; progress_group++, factors++) {
-        if (strcasecmp(end, *progress_group))
+    for (; *units; units++, factors++) {
+        if (strcasecmp(end, *units))
             continue;
         if (value > UINT64_MAX / *factors)
             return false;
@@ -59,7 +59,7 @@ static bool parse_scaled(const char *text, const char *const *progress_group,
 
 static bool parse_size(const char *text, int64_t *number)
 {
-    static const char *const progress_group[] = {"", "k", "m", "g", "kb", "mb", "gb", NULL};
+    static const char *const units[] = {"", "k", "m", "g", "kb", "mb", "gb", NULL};
     static const uint64_t factors[] = {1, 1 << 10, 1 << 20, 1 << 30, 1 << 10, 1 << 20, 1 << 30};
 
     /* -1 is how upstream's variables spell "no limit". */
@@ -67,16 +67,15 @@ static bool parse_size(const char *text, int64_t *number)
         *number = -1;
         return true;
     }
-    return parse_scaled(text, progress_group, factors, number) &&
-           (size_t)*number == (uint64_t)*number;
+    return parse_scaled(text, units, factors, number) && (size_t)*number == (uint64_t)*number;
 }
 
 static bool parse_time(const char *text, int64_t *number)
 {
-    static const char *const progress_group[] = {"", "ms", "s", "m", NULL};
+    static const char *const units[] = {"", "ms", "s", "m", NULL};
     static const uint64_t factors[] = {1, 1, 1000, 60000};
 
-    return parse_scaled(text, progress_group, factors, number) && *number >= 0;
+    return parse_scaled(text, units, factors, number) && *number >= 0;
 }
 
 /* Decimals beyond a millionth do not count. */

@@ -26,7 +26,7 @@ struct progress_block {
 };
 
 static int create(const char *part, bool locked, bool threaded, struct progress_group *group,
-                  struct progress **ret_unit)
+                  struct progress **ret_progress)
 {
     struct progress_block *block = calloc(1, sizeof(*block));
     struct progress_impl *impl;
@@ -56,7 +56,7 @@ static int create(const char *part, bool locked, bool threaded, struct progress_
     progress_group_join(threaded ? NULL : group, &block->progress);
     if (locked)
         progress_fork_add(&block->progress);
-    *ret_unit = &block->progress;
+    *ret_progress = &block->progress;
     return 0;
 }
 

@@ -8,7 +8,7 @@
 
 pthread_mutex_t progress_merging = PTHREAD_MUTEX_INITIALIZER;
 
-static pthread_mutex_t units_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t members_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct list members = {&members, &members};
 
 #define FORK_LOCK_NS 20000000L
@@ -37,7 +37,7 @@ static struct list fork_locked = {&fork_locked, &fork_locked};
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&units_mutex);
+    pthread_mutex_lock(&members_mutex);
     list_for_each_safe (item, after, &members) {
         if (!lock_for_fork(progress_of(item)))
             continue;
@@ -57,7 +57,7 @@ static void after_fork(bool child)
         list_detach(item);
         list_attach(item, &members);
     }
-    pthread_mutex_unlock(&units_mutex);
+    pthread_mutex_unlock(&members_mutex);
 }
 
 static void in_parent(void)
@@ -86,14 +86,14 @@ void progress_fork_watch(void)
 
 void progress_fork_add(struct progress *progress)
 {
-    pthread_mutex_lock(&units_mutex);
+    pthread_mutex_lock(&members_mutex);
     list_attach(&progress->impl->all, &members);
-    pthread_mutex_unlock(&units_mutex);
+    pthread_mutex_unlock(&members_mutex);
 }
 
 void progress_fork_remove(struct progress *progress)
 {
-    pthread_mutex_lock(&units_mutex);
+    pthread_mutex_lock(&members_mutex);
     list_detach(&progress->impl->all);
-    pthread_mutex_unlock(&units_mutex);
+    pthread_mutex_unlock(&members_mutex);
 }

@@ -22,7 +22,7 @@ bool binding_is_late(const struct fid *fid)
 }
 
 /* The report's progress domain and the object's become one. */
-static int join_unit(struct binding *binding, struct domain *domain, struct progress *progress)
+static int join_progress(struct binding *binding, struct domain *domain, struct progress *progress)
 {
     struct domain_reports *reports = &domain->reports;
     int rc = 0;
@@ -44,7 +44,7 @@ static int join_unit(struct binding *binding, struct domain *domain, struct prog
 
 int binding_join(struct binding *binding, struct domain *domain, struct progress *progress)
 {
-    return join_unit(binding, domain, progress);
+    return join_progress(binding, domain, progress);
 }
 
 int binding_share(struct domain *domain, struct progress *progress)
@@ -76,7 +76,7 @@ static int bind_cq(struct binding *binding, struct domain *domain, struct cq *cq
         flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) ||
         (flags & FI_TRANSMIT && binding->tx) || (flags & FI_RECV && binding->rx))
         return -FI_EINVAL;
-    rc = join_unit(binding, domain, cq->progress);
+    rc = join_progress(binding, domain, cq->progress);
     if (rc)
         return rc;
     if (flags & FI_TRANSMIT) {
@@ -105,7 +105,7 @@ static int bind_cntr(struct binding *binding, struct domain *domain, struct cntr
     }
     if (!cntr || cntr->domain != domain || !flags || flags & ~known)
         return -FI_EINVAL;
-    rc = join_unit(binding, domain, cntr->progress);
+    rc = join_progress(binding, domain, cntr->progress);
     if (rc)
         return rc;
     /* The endpoint may be at work. */

@@ -128,7 +128,7 @@ static int open_branch(struct lnx_sep *sep, size_t i)
 static int open_parts(struct lnx_sep *sep)
 {
     struct lnx_domain *domain = domain_of(sep);
-    int rc = sep_share_unit(&sep->base);
+    int rc = sep_share_progress(&sep->base);
 
     if (!rc)
         rc = progress_merge(domain->progress, sep->base.progress);

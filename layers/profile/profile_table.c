@@ -11,9 +11,9 @@ enum {
 
 static const char *power_text(unsigned power, char *text, size_t size)
 {
-    static const char *const progress_group[] = {"", "k", "M", "G", "T", "P", "E"};
+    static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
 
-    snprintf(text, size, "%u%s", 1u << (power % 10), progress_group[power / 10]);
+    snprintf(text, size, "%u%s", 1u << (power % 10), prefixes[power / 10]);
     return text;
 }
 

@@ -199,7 +199,7 @@ static int open_parts(struct rxm_sep *sep)
         sep->proto = &rxm_proto_rxm;
         sep->eager_limit = (uint32_t)params_size(fabric->plain.params, "buffer_size");
     }
-    rc = sep_share_unit(&sep->base);
+    rc = sep_share_progress(&sep->base);
     if (!rc)
         rc = rxm_lower_info(fabric, sep->base.info, &sep->lower_info);
     if (!rc)
