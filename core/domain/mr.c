@@ -23,6 +23,7 @@
 #include "core/base/log.h"
 #include "core/domain/mr_watch.h"
 #include "core/info/abi.h"
+#include "core/progress/progress.h"
 #include "core/queue/binding.h"
 #include "core/queue/cntr.h"
 
@@ -341,6 +342,8 @@ static int mr_close(struct fid *fid)
         fi_close(&mr->below->fid);
     atomic_store(&mr->closed, true);
     mr_watches_tell(mr);
+    if (mr->access & remote_access)
+        progress_group_sync(mr->domain->progress_group);
     mr_release(mr);
     return 0;
 }

@@ -80,10 +80,10 @@ int mr_domain_control(struct fid *domain, int command, void *arg);
  * Resolves a remote access of len bytes at addr under key to local memory: fills iov (at most
  * *count entries; *count is set to the number used). access: FI_REMOTE_READ or FI_REMOTE_WRITE. On
  * success *mr is held (mr_release when the transfer is over; a region closed meanwhile lives until
- * then). -FI_EACCES (no such key, or access not granted: the peer is not told which, and as
- * libfabric has it), -FI_EINVAL (out of range), -FI_ETOOSMALL (more than *count pieces;
- * mr_iov_limit always suffices). No bytes are never refused: *mr is NULL when they are of no
- * region.
+ * then, its memory does not: see mr_any_closed). -FI_EACCES (no such key, or access not granted:
+ * the peer is not told which, and as libfabric has it), -FI_EINVAL (out of range), -FI_ETOOSMALL
+ * (more than *count pieces; mr_iov_limit always suffices). No bytes are never refused: *mr is NULL
+ * when they are of no region.
  */
 int mr_resolve(struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access,
                struct iovec *iov, size_t *count, struct mr **mr);
@@ -94,8 +94,9 @@ static inline bool mr_permits(const struct mr *mr, const struct mr_requester *wh
     return !mr || mr_grant_permits(&mr->grant, who);
 }
 void mr_release(struct mr *mr); /* takes NULL, and so do those that follow */
-/* One of them was closed meanwhile: its memory may be gone. A transfer in parts asks before each.
- */
+/* One of them was closed meanwhile: its memory may be gone. A transfer in parts asks before each,
+ * with its progress domain locked as long as the part takes: fi_close waits until each thread has
+ * left those of the domain. */
 bool mr_any_closed(struct mr *const *mrs, size_t count);
 
 /* One operation on these regions is done, which had that access (FI_REMOTE_READ, FI_REMOTE_WRITE; a
@@ -106,9 +107,9 @@ void mr_accessed(struct mr *const *mrs, size_t count, uint64_t access);
 bool mr_counted(struct mr *const *mrs, size_t count);
 
 /*
- * The same without a lock, a hold, or a locked instruction: where the access is to be done, at
- * once. NULL: it is refused, or the region has several pieces, counters, or endpoints, or the map
- * is being changed; mr_resolve tells. len: not 0.
+ * The same without a lock, a hold, or a locked instruction: where the access is to be done, before
+ * the progress domain is unlocked. NULL: it is refused, or the region has several pieces, counters,
+ * or endpoints, or the map is being changed; mr_resolve tells. len: not 0.
  */
 void *mr_find(const struct mr_map *map, uint64_t key, uint64_t addr, size_t len, uint64_t access);
 

@@ -355,58 +355,76 @@ static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64
 
 /* ---- Regions ---- */
 
+/* The hook of a region that peers may reach, or that a counter is bound to. */
+struct region {
+    bool remote;
+    struct layer_cntr *cntrs[2]; /* of remote writes, of remote reads */
+    size_t count;
+};
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **mr)
 {
     struct layer_domain *own = *hook_own(fid);
+    struct region *region = NULL;
     struct fi_mr_attr current;
+    int rc;
 
     abi_mr_attr_import(attr, own->base.fabric->abi, &current);
-    return hook_mr_ops.regattr(fid, &current, flags, mr);
+    if (current.access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) {
+        region = calloc(1, sizeof(*region));
+        if (!region)
+            return -FI_ENOMEM;
+        region->remote = true;
+    }
+    rc = hook_mr_ops.regattr(fid, &current, flags, mr);
+    if (rc)
+        free(region);
+    else
+        *hook_own(&(*mr)->fid) = region;
+    return rc;
 }
-
-/* The hook of a region is what is bound to it: a counter of remote writes, one of remote reads. */
-struct bound {
-    struct layer_cntr *cntrs[2];
-    size_t count;
-};
 
 static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct hook_mr *mr = object_of(fid, struct hook_mr, fid.fid);
-    struct bound *bound = mr->own;
+    struct region *region = mr->own;
     struct layer_cntr *cntr;
     int rc;
 
     if (other->fclass != FI_CLASS_CNTR)
         return hook_mr_fid_ops.bind(fid, other, flags);
     cntr = layer_cntr_of(mr->domain->own, other);
-    if (!cntr || (bound && bound->count == sizeof(bound->cntrs) / sizeof(bound->cntrs[0])))
+    if (!cntr || (region && region->count == sizeof(region->cntrs) / sizeof(region->cntrs[0])))
         return -FI_EINVAL;
-    if (!bound)
-        mr->own = bound = calloc(1, sizeof(*bound));
-    if (!bound)
+    if (!region)
+        mr->own = region = calloc(1, sizeof(*region));
+    if (!region)
         return -FI_ENOMEM;
     progress_lock(cntr->domain->progress);
     rc = fi_mr_bind(mr->lower, &cntr->base.lower->fid, flags);
     progress_unlock(cntr->domain->progress);
     if (rc)
         return rc;
-    bound->cntrs[bound->count++] = cntr;
+    region->cntrs[region->count++] = cntr;
     children_hold(&cntr->cntr.children);
     return 0;
 }
 
 static int mr_close(struct fid *fid)
 {
-    struct bound *bound = *hook_own(fid);
+    struct hook_mr *mr = object_of(fid, struct hook_mr, fid.fid);
+    struct layer_domain *own = mr->domain->own;
+    struct region *region = mr->own;
     int rc = hook_mr_fid_ops.close(fid);
 
-    if (rc || !bound)
+    if (rc || !region)
         return rc;
-    for (size_t i = 0; i < bound->count; i++)
-        children_release(&bound->cntrs[i]->cntr.children);
-    free(bound);
+    if (region->remote) /* what the lower does there, our lock locks */
+        progress_group_sync(own->base.progress_group);
+    for (size_t i = 0; i < region->count; i++)
+        children_release(&region->cntrs[i]->cntr.children);
+    free(region);
     return rc;
 }
 

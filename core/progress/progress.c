@@ -53,9 +53,9 @@ static int create(const char *part, bool locked, bool threaded, struct progress_
     atomic_init(&impl->aside, false);
     block->progress.watched = threaded;
     atomic_init(&impl->wake_fd, -1);
-    progress_group_join(threaded ? NULL : group, &block->progress);
     if (locked)
         progress_fork_add(&block->progress);
+    progress_group_join(group, threaded, &block->progress);
     *ret_progress = &block->progress;
     return 0;
 }
@@ -254,9 +254,9 @@ static void destroy(struct progress *progress)
         close(impl->own.epoll_fd);
     if (atomic_load(&impl->wake_fd) >= 0)
         close(atomic_load(&impl->wake_fd));
+    progress_group_leave(progress);
     if (progress->locked)
         progress_fork_remove(progress);
-    progress_group_leave(progress);
     pthread_mutex_destroy(&progress->mutex);
     free(list_item(progress, struct progress_block, progress));
 }

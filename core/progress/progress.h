@@ -85,6 +85,10 @@ struct progress {
 struct progress_group;
 int progress_group_create(struct progress_group **group);
 void progress_group_release(struct progress_group *group); /* takes NULL */
+/* Returns when each thread that had one of the domain's progress domains locked has let it go
+ * since: what was changed before the call is seen by all that they do from now on. The caller has
+ * none of them locked. */
+void progress_group_sync(struct progress_group *group);
 
 /* info->domain_attr decides lock and thread; with a thread the progress domain is in no group, nor
  * without one (NULL). References: progress_hold, progress_release; starts with one. */

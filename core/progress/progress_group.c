@@ -32,6 +32,8 @@ struct progress_group {
     atomic_uint refs;
     unsigned forks;        /* fork_generation when it was made: a child does not share it */
     pthread_mutex_t mutex; /* of what follows */
+    struct list home;      /* struct progress_impl, those with a thread too */
+    unsigned long syncs;   /* that have begun */
     struct list all;       /* struct progress_impl */
     unsigned roots;        /* those that are none other's part */
     struct list members;   /* roots with sources */
@@ -57,6 +59,7 @@ int progress_group_create(struct progress_group **ret_group)
     group->forks = fork_generation;
     atomic_init(&group->refs, 1);
     pthread_mutex_init(&group->mutex, NULL);
+    list_init(&group->home);
     list_init(&group->all);
     list_init(&group->members);
     list_init(&group->sleepers);
@@ -91,11 +94,13 @@ static void count_roots(struct progress_group *group, int more)
                               !before, memory_order_relaxed);
 }
 
-void progress_group_join(struct progress_group *group, struct progress *progress)
+void progress_group_join(struct progress_group *group, bool threaded, struct progress *progress)
 {
     struct progress_impl *impl = progress->impl;
 
-    impl->group = group;
+    impl->home = group;
+    impl->group = threaded ? NULL : group;
+    list_init(&impl->at_home);
     list_init(&impl->in_group);
     list_init(&impl->drivable);
     impl->is_member = false;
@@ -105,9 +110,13 @@ void progress_group_join(struct progress_group *group, struct progress *progress
     if (!lives(group))
         return;
     pthread_mutex_lock(&group->mutex);
-    list_attach(&impl->in_group, &group->all);
-    atomic_init(&progress->others, group->roots > 1);
-    count_roots(group, 1);
+    list_attach(&impl->at_home, &group->home);
+    impl->synced = group->syncs;
+    if (!threaded) {
+        list_attach(&impl->in_group, &group->all);
+        atomic_init(&progress->others, group->roots > 1);
+        count_roots(group, 1);
+    }
     pthread_mutex_unlock(&group->mutex);
 }
 
@@ -150,17 +159,67 @@ void progress_group_merged(struct progress_impl *into, struct progress_impl *gon
 
 void progress_group_leave(struct progress *progress)
 {
-    struct progress_group *group = progress->impl->group;
+    struct progress_group *group = progress->impl->home;
 
     if (lives(group)) {
         pthread_mutex_lock(&group->mutex);
+        list_detach(&progress->impl->at_home);
         list_detach(&progress->impl->drivable);
         list_detach(&progress->impl->in_group);
-        if (progress->root == progress)
+        if (progress->impl->group && progress->root == progress)
             count_roots(group, -1);
         pthread_mutex_unlock(&group->mutex);
     }
     progress_group_release(group);
+}
+
+/* ---- Waiting for all that are inside ---- */
+
+/* False: it is being destroyed, and no thread has it locked. */
+static bool hold_live(struct progress_impl *impl)
+{
+    unsigned refs = atomic_load_explicit(&impl->refs, memory_order_relaxed);
+
+    while (refs)
+        if (atomic_compare_exchange_weak_explicit(&impl->refs, &refs, refs + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+/* One that no sync of this number or a later one is past, held, or NULL. Mutex taken. */
+static struct progress_impl *next_unsynced(struct progress_group *group, unsigned long number)
+{
+    list_for_each (pos, &group->home) {
+        struct progress_impl *impl = list_item(pos, struct progress_impl, at_home);
+
+        if (impl->synced < number && impl->progress->locked && hold_live(impl))
+            return impl;
+    }
+    return NULL;
+}
+
+void progress_group_sync(struct progress_group *group)
+{
+    struct progress_impl *impl;
+    unsigned long number;
+
+    if (!lives(group))
+        return;
+    pthread_mutex_lock(&group->mutex);
+    number = ++group->syncs;
+    while ((impl = next_unsynced(group, number))) {
+        pthread_mutex_unlock(&group->mutex);
+        progress_lock(impl->progress);
+        progress_unlock(impl->progress);
+        pthread_mutex_lock(&group->mutex);
+        if (impl->synced < number)
+            impl->synced = number;
+        pthread_mutex_unlock(&group->mutex);
+        progress_release(impl->progress);
+        pthread_mutex_lock(&group->mutex);
+    }
+    pthread_mutex_unlock(&group->mutex);
 }
 
 /* ---- Readers ---- */

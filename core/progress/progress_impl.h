@@ -24,7 +24,10 @@ struct progress_impl {
     atomic_bool aside; /* the thread drives nothing: readers do */
     pthread_t thread;
     atomic_int wake_fd;           /* eventfd of the thread, in own.epoll_fd */
-    struct progress_group *group; /* held; NULL: none */
+    struct progress_group *home;  /* held; NULL: a fabric's */
+    struct list at_home;          /* all of them */
+    unsigned long synced;         /* the latest progress_group_sync that is past it */
+    struct progress_group *group; /* held; NULL: none, or there is a thread */
     struct list in_group;         /* all of them */
     struct list drivable;         /* of the group; others turn it round with its mutex held */
     bool is_member;               /* drivable is in the list: a root with sources */
@@ -33,8 +36,9 @@ struct progress_impl {
 
 /* ---- progress_group.c ---- */
 
-/* A new progress domain; group may be NULL. */
-void progress_group_join(struct progress_group *group, struct progress *progress);
+/* A new progress domain; group may be NULL. Its readers and others drive each other where no thread
+ * drives. */
+void progress_group_join(struct progress_group *group, bool threaded, struct progress *progress);
 /* It has got its first source, or lost its last. Locked. */
 void progress_group_update(struct progress_impl *impl);
 /* `gone` has become a part of `into`, which has its sources. Both locked. */

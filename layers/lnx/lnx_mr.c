@@ -195,6 +195,9 @@ static int mr_close(struct fid *fid)
     progress_unlock(mr->domain->progress);
     if (rc)
         return rc;
+    if (mr->attr.access & remote_access)
+        progress_group_sync(
+            mr->domain->base.progress_group); /* for branches, which our lock locks */
     for (size_t i = 0; i < mr->cntr_count; i++)
         children_release(&mr->cntrs[i]->children);
     children_release(&mr->domain->base.children);

@@ -12,6 +12,7 @@
 #include "core/domain/mr.h"
 #include "core/info/abi.h"
 #include "core/info/info.h"
+#include "core/progress/progress.h"
 #include "core/queue/binding.h"
 #include "core/layer/peer_cq.h"
 #include "layers/rxm/rxm_domain.h"
@@ -55,11 +56,13 @@ static int add_region(struct rxm_mr *mr, const struct fi_mr_attr *attr)
     return rxm_regions_add(rxm_regions_of(domain_of(mr)), region);
 }
 
+/* None reaches it any more, and those who do now, as the lower under our lock, have gone. */
 static void remove_region(struct rxm_mr *mr)
 {
     if (!mr->region.iov)
         return;
     rxm_regions_remove(rxm_regions_of(domain_of(mr)), &mr->region);
+    progress_group_sync(mr->domain->progress_group);
     free(mr->region.iov);
 }
 

@@ -9,10 +9,15 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/domain/mr_watch.h"
 #include "core/info/abi.h"
+#include "core/progress/progress.h"
 #include "core/queue/cntr.h"
 
 /* A domain with its map, by hand: nothing of fabrics is needed here. */
@@ -615,6 +620,63 @@ static void a_watch_is_told_when_its_region_is_closed(void **state)
     clear();
 }
 
+struct insider {
+    struct progress *progress;
+    atomic_bool inside, left;
+};
+
+/* As a copy into a region that was resolved before it is closed. */
+static void *stay_inside(void *arg)
+{
+    struct insider *insider = arg;
+
+    progress_lock(insider->progress);
+    atomic_store(&insider->inside, true);
+    usleep(20000);
+    atomic_store(&insider->left, true);
+    progress_unlock(insider->progress);
+    return NULL;
+}
+
+static void closing_waits_for(enum fi_progress data_progress, bool remote)
+{
+    static char buf[100];
+    struct fi_domain_attr attr = {
+        .threading = FI_THREAD_SAFE,
+        .control_progress = data_progress,
+        .data_progress = data_progress,
+    };
+    struct insider insider = {0};
+    struct progress *idle;
+    pthread_t thread;
+
+    lay(0);
+    assert_int_equal(progress_group_create(&bed.domain.progress_group), 0);
+    assert_int_equal(progress_create(&attr, "test", bed.domain.progress_group, &idle), 0);
+    assert_int_equal(progress_create(&attr, "test", bed.domain.progress_group, &insider.progress),
+                     0);
+    assert_int_equal(reg(buf, 100, remote ? FI_REMOTE_WRITE : FI_SEND, 7, &bed.mr), 0);
+    assert_int_equal(pthread_create(&thread, NULL, stay_inside, &insider), 0);
+    while (!atomic_load(&insider.inside))
+        sched_yield();
+    assert_int_equal(fi_close(&bed.mr->fid), 0);
+    if (remote)
+        assert_true(atomic_load(&insider.left));
+    pthread_join(thread, NULL);
+    progress_release(insider.progress);
+    progress_group_sync(bed.domain.progress_group);
+    progress_release(idle);
+    progress_group_release(bed.domain.progress_group);
+    clear();
+}
+
+static void closing_waits_for_accesses_under_way(void **state)
+{
+    closing_waits_for(FI_PROGRESS_MANUAL, true);
+    closing_waits_for(FI_PROGRESS_AUTO, true);
+    closing_waits_for(FI_PROGRESS_MANUAL, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_part_makes_keys_of_its_own),
         cmocka_unit_test(a_part_has_flags_of_its_own),
         cmocka_unit_test(a_watch_is_told_when_its_region_is_closed),
+        cmocka_unit_test(closing_waits_for_accesses_under_way),
     };
 
     return cmocka_run_group_tests_name("core/domain/mr", tests, NULL, NULL);

@@ -137,6 +137,10 @@ int tcp_atomic_finish(struct tcp_rx *rx)
     bool done = !atomic->status, fetches = atomic->function != TCP_ATOMIC_WRITE;
 
     rx->atomic = NULL;
+    if (done && mr_any_closed(atomic->mr, atomic->mr_count)) {
+        atomic->status = FI_EACCES;
+        done = false;
+    }
     if (done) {
         apply(atomic);
         mr_accessed(atomic->mr, atomic->mr_count, access_of(atomic));

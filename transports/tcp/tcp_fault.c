@@ -34,6 +34,8 @@ static void give_up(struct tcp_tx *tx, int err, const char *why)
     tcp_poller_work(tx->conn);
 }
 
+static const char *const not_there = "the memory that the peer reads is not there any more";
+
 static bool bad_memory(struct tcp_tx *tx, struct tcp_op *op)
 {
     bool alone = fails_alone(tx, op);
@@ -41,11 +43,33 @@ static bool bad_memory(struct tcp_tx *tx, struct tcp_op *op)
     if (!alone)
         give_up(tx, FI_ECONNABORTED,
                 op->kind == TCP_KIND_RESPONSE
-                    ? "the memory that the peer reads is not there any more"
+                    ? not_there
                     : "the memory of a message is not there, and the peer has its beginning");
     take_out(tx, op);
     tcp_op_end(tx, op, FI_EFAULT);
     return alone;
+}
+
+static bool lost(const struct tcp_op *op)
+{
+    return op && op->target && mr_any_closed(op->target->mr, op->target->mr_count);
+}
+
+bool tcp_fault_regions(struct tcp_tx *tx)
+{
+    bool any = lost(tx->current);
+
+    for (const struct tcp_op *op = tx->urgent.first; op && !any; op = op->next)
+        any = lost(op);
+    if (any)
+        give_up(tx, FI_ECONNABORTED, not_there);
+    return any;
+}
+
+void tcp_fault_closed(struct tcp_tx *tx)
+{
+    if (!tx->conn->error)
+        give_up(tx, FI_ECONNABORTED, "memory that the peer accesses is not there any more");
 }
 
 /* Its last data, and its end, can be read. */

@@ -16,5 +16,10 @@
  * bytes still count; any other as far as progress gets.
  */
 bool tcp_fault_send(struct tcp_tx *tx, const struct tcp_gather *gather, int err);
+/* There are answers to reads that will leave from their regions: when one of these was closed, the
+ * connection ends likewise, and this is true. */
+bool tcp_fault_regions(struct tcp_tx *tx);
+/* A region that the peer reads or writes was closed: the connection ends likewise. */
+void tcp_fault_closed(struct tcp_tx *tx);
 
 #endif

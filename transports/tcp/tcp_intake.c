@@ -25,7 +25,7 @@ enum {
  * be freed, while the kernel receives: that comes through buffers. */
 static bool can_place(const struct tcp_rx *rx, uint64_t min)
 {
-    return rx->active && rx->left >= min && rx->dest.room >= min &&
+    return !rx->conn->error && rx->active && rx->left >= min && rx->dest.room >= min &&
            (!rx->inbound || rx->op == TCP_OP_DATA);
 }
 

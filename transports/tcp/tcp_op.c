@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/domain/mr_watch.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_conn.h"
 #include "transports/tcp/tcp_poller.h"
@@ -54,8 +55,10 @@ void tcp_op_put(struct tcp_tx *tx, struct tcp_op *op)
 
 void tcp_target_release(struct tcp_poller *poller, struct tcp_target *target)
 {
-    for (unsigned i = 0; i < target->mr_count; i++)
+    for (unsigned i = 0; i < target->mr_count; i++) {
+        mr_watch_close(target->watch[i]);
         mr_release(target->mr[i]);
+    }
     pool_put(&poller->targets, target);
 }
 

@@ -38,7 +38,9 @@ enum tcp_fence {
 /* Local memory of a remote access, with the regions held. */
 struct tcp_target {
     struct mr *mr[TCP_WIRE_IOV_MAX];
+    struct mr_watch *watch[TCP_WIRE_IOV_MAX]; /* NULL: the kernel reaches nothing */
     unsigned mr_count;
+    struct tcp_conn *conn;
     size_t iov_count;
     struct iovec iov[TCP_WIRE_IOV_MAX * TCP_MR_IOV_MAX];
 };

@@ -15,10 +15,12 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/domain/mr_watch.h"
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_answer.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_conn.h"
+#include "transports/tcp/tcp_fault.h"
 #include "transports/tcp/tcp_message.h"
 #include "transports/tcp/tcp_poller.h"
 #include "transports/tcp/tcp_send.h"
@@ -58,6 +60,30 @@ static int refuse_access(struct tcp_rx *rx, const struct tcp_wire_iov *iov, uint
     return rc;
 }
 
+/* The region is closed while the kernel may be at its memory for us. */
+static void revoke(void *arg)
+{
+    struct tcp_conn *conn = ((struct tcp_target *)arg)->conn;
+
+    if (conn->fd < 0)
+        return;
+    tcp_fault_closed(conn->tx);
+    conn->poller->io->quiesce(conn, 0);
+}
+
+static bool watch(struct tcp_target *target)
+{
+    for (unsigned i = 0; i < target->mr_count; i++) {
+        if (!target->mr[i])
+            continue;
+        target->watch[i] =
+            mr_watch_open(target->mr[i], target->conn->poller->progress, revoke, target);
+        if (!target->watch[i])
+            return false;
+    }
+    return true;
+}
+
 static int resolve(struct tcp_rx *rx, const struct tcp_wire *wire, uint64_t access,
                    struct tcp_target **result)
 {
@@ -65,6 +91,7 @@ static int resolve(struct tcp_rx *rx, const struct tcp_wire *wire, uint64_t acce
 
     if (!target)
         return -FI_ENOMEM;
+    target->conn = rx->conn;
     target->mr_count = 0;
     target->iov_count = 0;
     for (unsigned i = 0; i < wire->iov_count; i++) {
@@ -81,11 +108,28 @@ static int resolve(struct tcp_rx *rx, const struct tcp_wire *wire, uint64_t acce
             tcp_target_release(rx->conn->poller, target);
             return refuse_access(rx, iov, access, rc);
         }
+        target->watch[target->mr_count] = NULL;
         target->mr[target->mr_count++] = mr;
         target->iov_count += count;
     }
+    if (rx->conn->poller->io && !watch(target)) {
+        tcp_target_release(rx->conn->poller, target);
+        return -FI_ENOMEM;
+    }
     *result = target;
     return 0;
+}
+
+/* A write comes in parts, between which its region may be closed. */
+static bool lost_target(const struct tcp_rx *rx)
+{
+    return rx->target && mr_any_closed(rx->target->mr, rx->target->mr_count);
+}
+
+static int refuse_rest(struct tcp_rx *rx)
+{
+    tcp_conn_say_closed(rx->conn, "the memory that the peer writes is not there any more");
+    return -FI_EACCES;
 }
 
 static int begin_read(struct tcp_rx *rx, const struct tcp_wire *wire)
@@ -276,6 +320,8 @@ static ssize_t take_payload(struct tcp_rx *rx, const uint8_t *bytes, size_t len)
 {
     size_t part = rx->left < len ? (size_t)rx->left : len;
 
+    if (__builtin_expect(lost_target(rx), 0))
+        return refuse_rest(rx);
     tcp_dest_put(&rx->dest, bytes, part);
     rx->left -= part;
     rx->done += part;
@@ -367,6 +413,8 @@ static ssize_t receive(struct tcp_rx *rx, size_t *asked)
     ssize_t got;
 
     if (rx->active && rx->left >= DIRECT_MIN && rx->dest.room >= DIRECT_MIN) {
+        if (__builtin_expect(lost_target(rx), 0))
+            return refuse_rest(rx);
         got = receive_large(rx, (size_t)spare, asked, &direct);
     } else {
         if (rx->active)

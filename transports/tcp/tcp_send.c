@@ -166,6 +166,8 @@ static bool flush_once(struct tcp_tx *tx)
 {
     struct tcp_gather gather;
 
+    if (__builtin_expect(tx->from_regions != 0, 0) && tcp_fault_regions(tx))
+        return false;
     tcp_gather_all(tx, &gather, ENOUGH);
     if (!gather.op_count)
         return false;
@@ -267,7 +269,7 @@ void tcp_send_post(struct tcp_tx *tx, struct tcp_op *op, bool more)
         tcp_poller_work(tx->conn);
         /* The thread must not send beside a request to the ring. */
         if (!tx->conn->poller->driving && !tx->flushing && tx->coalesce.joined &&
-            list_empty(&tx->conn->uring->flights))
+            !tx->from_regions && list_empty(&tx->conn->uring->flights))
             tcp_coalesce_open(&tx->coalesce);
     }
 }
