@@ -163,7 +163,7 @@ static void mixed(void)
     };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     static uint64_t out[OPS], in[OPS], got[OPS];
-    bool ordered = conf_offers->msg_order & FI_ORDER_RMA_RAW;
+    bool ordered = p->home.info->tx_attr->msg_order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW);
     struct conf_region t;
 
     conf_region_open(p, &t, REGION, FI_REMOTE_READ | FI_REMOTE_WRITE);
