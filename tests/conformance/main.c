@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -144,6 +145,16 @@ static int run_process(const struct conf_case *one, const struct options *option
     return status;
 }
 
+/* Processor seconds of the cases that have ended, and of the processes they waited for. */
+static double used_s(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_CHILDREN, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
 static double now_s(void)
 {
     struct timespec now;
@@ -185,7 +196,7 @@ static void note_failure(struct options *options, const char *name, const char *
 static void run(const struct conf_case *one, struct options *options)
 {
     char reason[REASON_MAX], name[128];
-    double began = now_s();
+    double began = now_s(), used = used_s();
     const char *verdict;
     int status;
 
@@ -200,7 +211,7 @@ static void run(const struct conf_case *one, struct options *options)
     if (status != -1 && WIFSIGNALED(status))
         snprintf(reason, sizeof reason, "%s", strsignal(WTERMSIG(status)));
     if (options->times)
-        printf("%7.2f s", now_s() - began);
+        printf("%7.2f s, %6.2f of a processor", now_s() - began, used_s() - used);
     printf("  %s%s%s\n", verdict, reason[0] ? ": " : "", reason);
     if (*verdict == 'F')
         note_failure(options, name, reason);
@@ -421,7 +432,9 @@ int main(int argc, char **argv)
     printf("%s: %d passed, %d failed, %d not offered", conf_spec, options.passed, options.failed,
            options.lacking);
     printf(options.skipped ? ", %d skipped" : "", options.skipped);
-    printf(options.times ? " in %.1f s\n" : "\n", now_s() - began);
+    if (options.times)
+        printf(" in %.1f s, %.1f of a processor", now_s() - began, used_s());
+    printf("\n");
     if (options.failed)
         return 1;
     return options.skipped && !options.passed ? EXIT_LACKS : 0;
