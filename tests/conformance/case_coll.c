@@ -193,8 +193,17 @@ static void close_member(struct member *m)
     m->cq = NULL;
 }
 
+/* What members told each other last is acknowledged while all of them are there: one that closes
+ * waits for that, and nobody drives the others meanwhile. */
+static void settle(struct team *team)
+{
+    for (long long end = conf_now_ms() + 30; conf_now_ms() < end;)
+        drive(team);
+}
+
 static void team_close(struct team *team)
 {
+    settle(team);
     for (int i = 0; i < team->count; i++)
         if (team->members[i].ep)
             close_member(&team->members[i]);

@@ -197,61 +197,87 @@ static int greet(struct conf_pair *p, struct peer *peer, uint64_t tag)
     return err;
 }
 
-/* Posts sends, writes and reads, and kills their peer: each of them ends, once. */
-static void killed_in_the_middle(struct conf_pair *p, struct peer *peer, unsigned round)
+enum {
+    DOOMED_BIG = 300000,
+    DOOMED_OPS = 24
+};
+
+/* A peer that is killed, and what was under way to it. */
+struct doomed {
+    struct peer peer;
+    fi_addr_t addr;
+    char contexts[DOOMED_OPS];
+    int posted;
+    char *memory;
+};
+
+/* Posts sends, writes and reads to the peer, and kills it. */
+static void kill_in_the_middle(struct conf_pair *p, struct doomed *doomed, unsigned round)
 {
-    enum {
-        BIG = 300000,
-        OPS = 24
-    };
-    static char contexts[OPS];
-    char *memory = malloc(BIG);
-    struct peer_answer region =
-        peer_ask(p, peer, (struct peer_order){.op = PEER_REGION, .size = BIG, .seed = 1});
+    char *memory = doomed->memory = malloc(DOOMED_BIG);
+    struct peer_answer region = peer_ask(
+        p, &doomed->peer, (struct peer_order){.op = PEER_REGION, .size = DOOMED_BIG, .seed = 1});
     int posted = 0;
 
-    conf_fill(memory, BIG, round);
-    for (long long end = conf_now_ms() + 200; posted < OPS && conf_now_ms() < end;) {
-        void *context = &contexts[posted];
+    conf_fill(memory, DOOMED_BIG, round);
+    for (long long end = conf_now_ms() + 200; posted < DOOMED_OPS && conf_now_ms() < end;) {
+        void *context = &doomed->contexts[posted];
         ssize_t rc;
 
         switch ((unsigned)posted % 3) {
-        case 0: rc = fi_tsend(p->a.ep, memory, BIG, NULL, p->a.peer, 5, context); break;
+        case 0: rc = fi_tsend(p->a.ep, memory, DOOMED_BIG, NULL, doomed->addr, 5, context); break;
         case 1:
-            rc = fi_write(p->a.ep, memory, BIG, NULL, p->a.peer, region.base, region.key, context);
+            rc = fi_write(p->a.ep, memory, DOOMED_BIG, NULL, doomed->addr, region.base, region.key,
+                          context);
             break;
         default:
-            rc = fi_read(p->a.ep, memory, BIG, NULL, p->a.peer, region.base, region.key, context);
+            rc = fi_read(p->a.ep, memory, DOOMED_BIG, NULL, doomed->addr, region.base, region.key,
+                         context);
         }
         conf_check(!rc || rc == -FI_EAGAIN, "post: %s", fi_strerror((int)-rc));
         posted += !rc;
         conf_drive_pair(p);
-        if (posted == (int)(round * 5 % OPS))
+        if (posted == (int)(round * 5 % DOOMED_OPS))
             break;
     }
-    peer_kill(peer);
-    for (int i = 0; i < posted; i++)
-        conf_wait(p, &p->a, &contexts[i]); /* what the kernel had taken may have gone well */
-    conf_quiet(p, 20);
-    free(memory);
+    doomed->posted = posted;
+    peer_kill(&doomed->peer);
 }
 
-/* Each next one has a new address; the dead ones are taken out of the vector. */
+/* Each of its operations ends, once; what the kernel had taken may have gone well. */
+static void all_end(struct conf_pair *p, struct doomed *doomed)
+{
+    for (int i = 0; i < doomed->posted; i++)
+        conf_wait(p, &p->a, &doomed->contexts[i]);
+    free(doomed->memory);
+}
+
+/* Each next one has a new address; the dead ones are taken out of the vector. Four at a time are
+ * dead and not yet known to be. */
 static void come_crash_and_come(void)
 {
+    enum {
+        DEAD = 4
+    };
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
+    struct doomed *doomed = calloc(DEAD, sizeof *doomed);
 
-    for (unsigned round = 0; round < 8; round++) {
-        struct peer peer = peer_start(NULL);
-        fi_addr_t addr;
-
-        peer_meet(&peer, &p->a);
-        conf_check(!greet(p, &peer, 3), "a new peer");
-        killed_in_the_middle(p, &peer, round);
-        addr = p->a.peer;
-        conf_check(!fi_av_remove(p->a.av, &addr, 1, 0), "fi_av_remove");
+    for (unsigned round = 0; round < 8; round += DEAD) {
+        for (unsigned i = 0; i < DEAD; i++) {
+            doomed[i].peer = peer_start(NULL);
+            peer_meet(&doomed[i].peer, &p->a);
+            doomed[i].addr = p->a.peer;
+            conf_check(!greet(p, &doomed[i].peer, 3), "a new peer");
+            kill_in_the_middle(p, &doomed[i], round + i);
+        }
+        for (unsigned i = 0; i < DEAD; i++)
+            all_end(p, &doomed[i]);
+        conf_quiet(p, 20);
+        for (unsigned i = 0; i < DEAD; i++)
+            conf_check(!fi_av_remove(p->a.av, &doomed[i].addr, 1, 0), "fi_av_remove");
     }
     conf_pair_close(p);
+    free(doomed);
 }
 
 /* It crashes and returns under the address that it had: whoever knows the address talks to it
@@ -262,6 +288,7 @@ static void returns(void)
 
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
     bool texts = conf_offers->address == FI_ADDR_STR;
+    struct doomed doomed = {0};
     struct peer peer = {0};
 
     /* Addresses that are texts are chosen; of the others the first one chooses a free port. */
@@ -275,7 +302,11 @@ static void returns(void)
         int err = -1;
 
         conf_check(!greet(p, &peer, 3), "before the crash");
-        killed_in_the_middle(p, &peer, round);
+        doomed.peer = peer;
+        doomed.addr = p->a.peer;
+        kill_in_the_middle(p, &doomed, round);
+        all_end(p, &doomed);
+        conf_quiet(p, 20);
         next = peer_start(&peer);
         conf_check(next.address_len == peer.address_len &&
                        !memcmp(next.address, peer.address, peer.address_len),

@@ -308,7 +308,7 @@ static void *send_late(void *opaque)
     struct conf_ep *a = &late->pair->a;
     ssize_t rc;
 
-    usleep(60000); /* the other is asleep by then, most probably; if not, nothing is wrong */
+    usleep(20000); /* the other is asleep by then, most probably; if not, nothing is wrong */
     while ((rc = fi_tsend(a->ep, &late->out, 1, NULL, a->peer, 1, &late->out)) == -FI_EAGAIN)
         fi_cq_read(a->tx, NULL, 0);
     conf_check(!rc, "fi_tsend: %s", fi_strerror((int)-rc));
