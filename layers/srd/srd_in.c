@@ -102,12 +102,18 @@ static void take_handshake(struct srd_peer *peer, const struct srd_header *heade
     progress_wake(peer->base.ep->progress); /* operations may have been refused until now */
 }
 
+/* Does it wait for what was there before? */
+static bool wants_result(const struct message_op *op)
+{
+    return op->handle.kind == MESSAGE_ATOMIC && op->iov_count;
+}
+
 static const char *take_receipt(struct srd_peer *peer, const struct srd_header *header)
 {
     const unsigned kinds = 1U << MESSAGE_SEND | 1U << MESSAGE_WRITE | 1U << MESSAGE_ATOMIC;
     struct message_op *op = message_op_find(&peer->base, header->send_id, kinds);
 
-    if (op && !op->answered)
+    if (op && !op->answered && !srd_op_of(op)->lent && !wants_result(op))
         message_op_answered(op, 0, 0);
     return NULL;
 }
@@ -116,7 +122,7 @@ static const char *take_result(struct srd_peer *peer, const struct srd_header *h
 {
     struct message_op *op = message_op_find(&peer->base, header->recv_id, 1U << MESSAGE_ATOMIC);
 
-    if (!op || op->answered)
+    if (!op || op->answered || !wants_result(op))
         return NULL;
     if (header->len != iov_bytes(op->iov, op->iov_count))
         return "a result of another size than its atomic";

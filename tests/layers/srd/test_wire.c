@@ -517,8 +517,43 @@ static void packets_that_cannot_be_are_refused(void **state)
     assert_non_null(changed(SRD_LONGREAD_MSG, 20, 4, 0));       /* places to read */
     assert_non_null(changed(SRD_LONGREAD_MSG, 20, 4, 5));
     assert_non_null(changed(SRD_LONGREAD_MSG, 8, 8, 6));
-    assert_non_null(changed(SRD_RUNTREAD_MSG, 24, 8, 3));  /* beyond the beginning */
-    assert_non_null(changed(SRD_RUNTREAD_MSG, 32, 8, 14)); /* beyond the message */
+    assert_non_null(changed(SRD_LONGREAD_MSG, 20, 4, UINT32_MAX));
+    assert_non_null(changed(SRD_LONGREAD_RTW, 4, 4, 0)); /* places */
+    assert_non_null(changed(SRD_LONGREAD_RTW, 4, 4, 5));
+    assert_non_null(changed(SRD_LONGREAD_RTW, 20, 4, 0));
+    assert_non_null(changed(SRD_LONGREAD_RTW, 8, 8, 1 << 20)); /* not the sum of either */
+    assert_non_null(changed(SRD_RUNTREAD_MSG, 24, 8, 3));      /* beyond the beginning */
+    assert_non_null(changed(SRD_RUNTREAD_MSG, 32, 8, 14));     /* beyond the message */
+}
+
+/* Every other number is no type, whatever is behind it. */
+static void types_that_there_are_not_are_refused(void **state)
+{
+    uint8_t bytes[ROOM] = {0, SRD_VERSION};
+    bool known[256] = {false};
+    struct srd_header got;
+
+    for (size_t i = 0; i < sizeof(golden) / sizeof(golden[0]); i++)
+        known[golden[i].header.type] = true;
+    for (unsigned type = 0; type < 256; type++) {
+        bytes[0] = (uint8_t)type;
+        if (!known[type])
+            assert_non_null(srd_header_get(bytes, sizeof(bytes), &got));
+    }
+}
+
+/* A long write whose request has all of it leaves nothing to be asked for. */
+static void a_long_write_is_long(void **state)
+{
+    struct srd_header header = {
+        .type = SRD_LONGCTS_RTW, .total = 5, .len = 5, .place_count = 1, .places = {{0, 5, 1}}};
+    uint8_t bytes[ROOM] = {0};
+    size_t size = srd_header_size(&header);
+    struct srd_header got;
+
+    srd_header_put(&header, bytes);
+    assert_non_null(srd_header_get(bytes, size + 5, &got));
+    assert_null(srd_header_get(bytes, size + 4, &got));
 }
 
 /* Peers older than 2.0 have handshakes with more, and addresses of other lengths. */
@@ -562,6 +597,8 @@ int main(void)
         cmocka_unit_test(packets_are_as_the_protocol_has_them),
         cmocka_unit_test(packets_come_out_as_they_went_in),
         cmocka_unit_test(packets_that_cannot_be_are_refused),
+        cmocka_unit_test(types_that_there_are_not_are_refused),
+        cmocka_unit_test(a_long_write_is_long),
         cmocka_unit_test(what_other_releases_send_is_understood),
         cmocka_unit_test(types_say_what_they_are),
     };
