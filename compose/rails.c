@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The usual bracket of a join that makes packets: a rail for each interface. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>

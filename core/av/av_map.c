@@ -3,7 +3,6 @@
  */
 #include "core/av/av_map.h"
 
-#include <stdint.h>
 #include <sys/mman.h>
 
 #include <rdma/fi_errno.h>

@@ -2,8 +2,6 @@
 /* Triggered operations: the counter in their context. */
 #include "core/hook/hook_trigger.h"
 
-#include <stdlib.h>
-
 struct fid *hook_trigger_down(const struct hook_fabric *fabric, struct fid *fid)
 {
     if (!fid || (fid->ops != fabric->ops.ep_fid && fid->ops != fabric->ops.cntr_fid))

@@ -2,8 +2,6 @@
 /* The part table, and what opens and closes with the domain and its endpoints. */
 #include "layers/coll/coll.h"
 
-#include <stdlib.h>
-
 #include <rdma/fi_errno.h>
 
 #include "core/info/info.h"

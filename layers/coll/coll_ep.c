@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The collective operations of an endpoint, and the layer's checks of the others. */
-#include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/info/info.h"
 #include "core/op/atomic.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Data transfers: the endpoint's granted capabilities, and the threads inside of it. */
-#include <stdio.h>
-
-#include <rdma/fi_errno.h>
 
 #include "layers/debug/debug.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects that are opened, and whether what they are opened with was ever granted. */
-#include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 

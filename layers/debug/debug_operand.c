@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Atomics and collectives: how many elements, in which buffers, of which group; and the buffers of
  * all transfers one by one. */
-#include <rdma/fi_errno.h>
 
 #include "core/op/atomic.h"
 #include "layers/debug/debug.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions: which operations they end, and how the queue is read. */
-#include <rdma/fi_errno.h>
 
 #include "layers/debug/debug.h"
 

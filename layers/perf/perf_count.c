@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tables: each call is between two readings of the counters. */
-#include <stdlib.h>
 
 #include <rdma/fi_errno.h>
 

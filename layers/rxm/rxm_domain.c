@@ -2,7 +2,6 @@
 #include "layers/rxm/rxm_domain.h"
 
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
 #include "core/domain/domain.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Options, connections, addresses, counters, event queues. */
-#include <rdma/fi_errno.h>
 
 #include "core/base/hash.h"
 #include "layers/trace/trace.h"

@@ -2,8 +2,6 @@
 /* Objects: opening, binding, controlling, closing them. */
 #include <stdlib.h>
 
-#include <rdma/fi_errno.h>
-
 #include "core/base/iov.h"
 #include "core/hook/hook_watch.h"
 #include "layers/trace/trace.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls between the lower and the upper about peer receive contexts and counters. */
-#include <rdma/fi_errno.h>
 
 #include "layers/trace/trace.h"
 

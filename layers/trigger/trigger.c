@@ -4,8 +4,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info/info.h"
-
 /* ---- Infos ---- */
 
 static struct fi_info *lower_hints(const struct fi_info *info)

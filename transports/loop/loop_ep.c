@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Endpoints: loop's part of open, enable, options, close. */
 #include <stdlib.h>
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fabric and domain. */
-#include <stdlib.h>
 #include <string.h>
-
-#include <rdma/fi_errno.h>
 
 #include "core/base/reach.h"
 #include "core/base/enosys.h"

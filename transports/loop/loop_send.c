@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An operation travels from the post to its receiver, and back. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transports/shm/shm_domain.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include <rdma/fi_errno.h>
 
 #include "core/base/enosys.h"
 #include "core/base/reach.h"

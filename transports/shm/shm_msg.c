@@ -4,7 +4,6 @@
  * public functions a message of 8 bytes takes two thirds of the instructions that it takes through
  * an op (docs/measurements.md). Other posts go through the public functions of core/ep.
  */
-#include <rdma/fi_errno.h>
 
 #include "core/base/fork.h"
 #include "core/base/table.h"

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_errno.h>
-
 #include "core/domain/mr.h"
 
 enum {

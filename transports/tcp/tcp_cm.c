@@ -11,8 +11,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/queue/wait.h"
-
 enum {
     EVENTS = 64
 };

@@ -4,16 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/domain/base.h"
-#include "core/ep/stx.h"
 #include "core/info/info.h"
 #include "core/net/tclass.h"
 #include "core/queue/wait.h"

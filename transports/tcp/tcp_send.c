@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <rdma/fi_errno.h>
-
 #include "transports/tcp/tcp_acks.h"
 #include "transports/tcp/tcp_atomic.h"
 #include "transports/tcp/tcp_conn.h"

@@ -5,7 +5,6 @@
  */
 #include "layers/rxm/conn/rxm_control.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>

@@ -3,7 +3,6 @@
  * Atomics are done by the target, for all regions and all peers: FI_PROTO_RXM has no other way, and
  * a lower's own would not be atomic together with it. Every one of them is answered.
  */
-#include <string.h>
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>

@@ -5,7 +5,6 @@
  * bound of kept bytes the packets that such a lower asks about stay with it, and receives are not
  * posted again.
  */
-#include <string.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>

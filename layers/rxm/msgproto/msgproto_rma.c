@@ -14,7 +14,6 @@
  * Atomics are packets, and so take the peer's library, which a device does not wait for. Where an
  * access may not overtake them, it waits until they have been answered.
  */
-#include <string.h>
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rdma/fi_errno.h>
-
 #include "core/queue/cq.h"
 #include "transports/loop/device/loop_device.h"
 

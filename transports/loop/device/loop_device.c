@@ -7,7 +7,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/info/info.h"
 #include "core/match/match_entry.h"
 
 /* ---- Parameters ---- */
