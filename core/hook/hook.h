@@ -349,6 +349,13 @@ int hook_getopt(fid_t fid, int level, int name, void *value, size_t *len);
 int hook_setopt(fid_t fid, int level, int name, const void *value, size_t len);
 int hook_setname(fid_t fid, void *addr, size_t len);
 int hook_getname(fid_t fid, void *addr, size_t *len);
+/* A function that only passes its call on: fi_<name> of the lower's object. Its parameters stand at
+ * the end, what the lower gets in the brackets before them. */
+#define HOOK_PASS(type, name, args, ...)                                                           \
+    static type name(__VA_ARGS__)                                                                  \
+    {                                                                                              \
+        return fi_##name args;                                                                     \
+    }
 /* All of a struct fi_ops but close, for an object that gives no tables of functions. */
 #define HOOK_FID_PASSES                                                                            \
     .bind = hook_bind, .control = hook_control, .ops_open = enosys_ops_open,                       \

@@ -16,55 +16,28 @@ static struct fid_av *lower_av(struct fid_av *fid)
     return av_of(fid)->lower;
 }
 
-static int av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr,
-                     uint64_t flags, void *context)
-{
-    return fi_av_insert(lower_av(av), addr, count, fi_addr, flags, context);
-}
-
-static int av_insertsvc(struct fid_av *av, const char *node, const char *service,
-                        fi_addr_t *fi_addr, uint64_t flags, void *context)
-{
-    return fi_av_insertsvc(lower_av(av), node, service, fi_addr, flags, context);
-}
-
-static int av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char *service,
-                        size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
-{
-    return fi_av_insertsym(lower_av(av), node, nodecnt, service, svccnt, fi_addr, flags, context);
-}
-
-static int av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
-{
-    return fi_av_remove(lower_av(av), fi_addr, count, flags);
-}
-
-static int av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen)
-{
-    return fi_av_lookup(lower_av(av), fi_addr, addr, addrlen);
-}
-
-static const char *av_straddr(struct fid_av *av, const void *addr, char *buf, size_t *len)
-{
-    return fi_av_straddr(lower_av(av), addr, buf, len);
-}
-
-static int av_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,
-                              fi_addr_t *fi_addr, uint64_t flags)
-{
-    return fi_av_insert_auth_key(lower_av(av), auth_key, auth_key_size, fi_addr, flags);
-}
-
-static int av_lookup_auth_key(struct fid_av *av, fi_addr_t addr, void *auth_key,
-                              size_t *auth_key_size)
-{
-    return fi_av_lookup_auth_key(lower_av(av), addr, auth_key, auth_key_size);
-}
-
-static int av_set_user_id(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags)
-{
-    return fi_av_set_user_id(lower_av(av), fi_addr, user_id, flags);
-}
+HOOK_PASS(int, av_insert, (lower_av(av), addr, count, fi_addr, flags, context), struct fid_av *av,
+          const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags, void *context)
+HOOK_PASS(int, av_insertsvc, (lower_av(av), node, service, fi_addr, flags, context),
+          struct fid_av *av, const char *node, const char *service, fi_addr_t *fi_addr,
+          uint64_t flags, void *context)
+HOOK_PASS(int, av_insertsym,
+          (lower_av(av), node, nodecnt, service, svccnt, fi_addr, flags, context),
+          struct fid_av *av, const char *node, size_t nodecnt, const char *service, size_t svccnt,
+          fi_addr_t *fi_addr, uint64_t flags, void *context)
+HOOK_PASS(int, av_remove, (lower_av(av), fi_addr, count, flags), struct fid_av *av,
+          fi_addr_t *fi_addr, size_t count, uint64_t flags)
+HOOK_PASS(int, av_lookup, (lower_av(av), fi_addr, addr, addrlen), struct fid_av *av,
+          fi_addr_t fi_addr, void *addr, size_t *addrlen)
+HOOK_PASS(const char *, av_straddr, (lower_av(av), addr, buf, len), struct fid_av *av,
+          const void *addr, char *buf, size_t *len)
+HOOK_PASS(int, av_insert_auth_key, (lower_av(av), auth_key, auth_key_size, fi_addr, flags),
+          struct fid_av *av, const void *auth_key, size_t auth_key_size, fi_addr_t *fi_addr,
+          uint64_t flags)
+HOOK_PASS(int, av_lookup_auth_key, (lower_av(av), addr, auth_key, auth_key_size), struct fid_av *av,
+          fi_addr_t addr, void *auth_key, size_t *auth_key_size)
+HOOK_PASS(int, av_set_user_id, (lower_av(av), fi_addr, user_id, flags), struct fid_av *av,
+          fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags)
 
 int hook_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret_av,
                  void *context)
@@ -142,42 +115,23 @@ struct fi_ops_av hook_av_ops = {
     .set_user_id = av_set_user_id,
 };
 
-static int set_union(struct fid_av_set *dst, const struct fid_av_set *src)
-{
-    return fi_av_set_union(lower_set(dst), lower_set(src));
-}
-
-static int set_intersect(struct fid_av_set *dst, const struct fid_av_set *src)
-{
-    return fi_av_set_intersect(lower_set(dst), lower_set(src));
-}
-
-static int set_diff(struct fid_av_set *dst, const struct fid_av_set *src)
-{
-    return fi_av_set_diff(lower_set(dst), lower_set(src));
-}
-
-static int set_insert(struct fid_av_set *set, fi_addr_t addr)
-{
-    return fi_av_set_insert(lower_set(set), addr);
-}
-
-static int set_remove(struct fid_av_set *set, fi_addr_t addr)
-{
-    return fi_av_set_remove(lower_set(set), addr);
-}
-
-static int set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
-{
-    return fi_av_set_addr(lower_set(set), coll_addr);
-}
+HOOK_PASS(int, av_set_union, (lower_set(dst), lower_set(src)), struct fid_av_set *dst,
+          const struct fid_av_set *src)
+HOOK_PASS(int, av_set_intersect, (lower_set(dst), lower_set(src)), struct fid_av_set *dst,
+          const struct fid_av_set *src)
+HOOK_PASS(int, av_set_diff, (lower_set(dst), lower_set(src)), struct fid_av_set *dst,
+          const struct fid_av_set *src)
+HOOK_PASS(int, av_set_insert, (lower_set(set), addr), struct fid_av_set *set, fi_addr_t addr)
+HOOK_PASS(int, av_set_remove, (lower_set(set), addr), struct fid_av_set *set, fi_addr_t addr)
+HOOK_PASS(int, av_set_addr, (lower_set(set), coll_addr), struct fid_av_set *set,
+          fi_addr_t *coll_addr)
 
 struct fi_ops_av_set hook_av_set_ops = {
     .size = sizeof(hook_av_set_ops),
-    .set_union = set_union,
-    .intersect = set_intersect,
-    .diff = set_diff,
-    .insert = set_insert,
-    .remove = set_remove,
-    .addr = set_addr,
+    .set_union = av_set_union,
+    .intersect = av_set_intersect,
+    .diff = av_set_diff,
+    .insert = av_set_insert,
+    .remove = av_set_remove,
+    .addr = av_set_addr,
 };

@@ -115,17 +115,12 @@ struct fi_ops hook_domain_fid_ops = {
     .ops_set = hook_ops_set,
 };
 
-static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
-                               struct fi_atomic_attr *attr, uint64_t flags)
-{
-    return fi_query_atomic(hook_domain_of(fid)->lower, datatype, op, attr, flags);
-}
-
-static int domain_query_collective(struct fid_domain *fid, enum fi_collective_op coll,
-                                   struct fi_collective_attr *attr, uint64_t flags)
-{
-    return fi_query_collective(hook_domain_of(fid)->lower, coll, attr, flags);
-}
+HOOK_PASS(int, query_atomic, (hook_domain_of(fid)->lower, datatype, op, attr, flags),
+          struct fid_domain *fid, enum fi_datatype datatype, enum fi_op op,
+          struct fi_atomic_attr *attr, uint64_t flags)
+HOOK_PASS(int, query_collective, (hook_domain_of(fid)->lower, coll, attr, flags),
+          struct fid_domain *fid, enum fi_collective_op coll, struct fi_collective_attr *attr,
+          uint64_t flags)
 
 struct fi_ops_domain hook_domain_ops = {
     .size = sizeof(hook_domain_ops),
@@ -137,8 +132,8 @@ struct fi_ops_domain hook_domain_ops = {
     .poll_open = hook_poll_open,
     .stx_ctx = hook_stx_open,
     .srx_ctx = hook_srx_open,
-    .query_atomic = domain_query_atomic,
-    .query_collective = domain_query_collective,
+    .query_atomic = query_atomic,
+    .query_collective = query_collective,
     .endpoint2 = hook_ep_open2,
 };
 

@@ -8,42 +8,20 @@
 
 /* ---- Completion queues ---- */
 
-static ssize_t cq_read(struct fid_cq *cq, void *buf, size_t count)
-{
-    return fi_cq_read(hook_lower_cq(cq), buf, count);
-}
-
-static ssize_t cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
-{
-    return fi_cq_readfrom(hook_lower_cq(cq), buf, count, src_addr);
-}
-
-static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
-{
-    return fi_cq_readerr(hook_lower_cq(cq), buf, flags);
-}
-
-static ssize_t cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond, int timeout)
-{
-    return fi_cq_sread(hook_lower_cq(cq), buf, count, cond, timeout);
-}
-
-static ssize_t cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
-                            const void *cond, int timeout)
-{
-    return fi_cq_sreadfrom(hook_lower_cq(cq), buf, count, src_addr, cond, timeout);
-}
-
-static int cq_signal(struct fid_cq *cq)
-{
-    return fi_cq_signal(hook_lower_cq(cq));
-}
-
-static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
-                               size_t len)
-{
-    return fi_cq_strerror(hook_lower_cq(cq), prov_errno, err_data, buf, len);
-}
+HOOK_PASS(ssize_t, cq_read, (hook_lower_cq(cq), buf, count), struct fid_cq *cq, void *buf,
+          size_t count)
+HOOK_PASS(ssize_t, cq_readfrom, (hook_lower_cq(cq), buf, count, src_addr), struct fid_cq *cq,
+          void *buf, size_t count, fi_addr_t *src_addr)
+HOOK_PASS(ssize_t, cq_readerr, (hook_lower_cq(cq), buf, flags), struct fid_cq *cq,
+          struct fi_cq_err_entry *buf, uint64_t flags)
+HOOK_PASS(ssize_t, cq_sread, (hook_lower_cq(cq), buf, count, cond, timeout), struct fid_cq *cq,
+          void *buf, size_t count, const void *cond, int timeout)
+HOOK_PASS(ssize_t, cq_sreadfrom, (hook_lower_cq(cq), buf, count, src_addr, cond, timeout),
+          struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr, const void *cond,
+          int timeout)
+HOOK_PASS(int, cq_signal, (hook_lower_cq(cq)), struct fid_cq *cq)
+HOOK_PASS(const char *, cq_strerror, (hook_lower_cq(cq), prov_errno, err_data, buf, len),
+          struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
 
 struct fi_ops_cq hook_cq_ops = {
     .size = sizeof(hook_cq_ops),
@@ -93,40 +71,14 @@ static struct fid_cntr *lower_cntr(struct fid_cntr *cntr)
     return object_of(cntr, struct hook_cntr, fid)->lower;
 }
 
-static uint64_t cntr_read(struct fid_cntr *cntr)
-{
-    return fi_cntr_read(lower_cntr(cntr));
-}
-
-static uint64_t cntr_readerr(struct fid_cntr *cntr)
-{
-    return fi_cntr_readerr(lower_cntr(cntr));
-}
-
-static int cntr_add(struct fid_cntr *cntr, uint64_t value)
-{
-    return fi_cntr_add(lower_cntr(cntr), value);
-}
-
-static int cntr_set(struct fid_cntr *cntr, uint64_t value)
-{
-    return fi_cntr_set(lower_cntr(cntr), value);
-}
-
-static int cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
-{
-    return fi_cntr_wait(lower_cntr(cntr), threshold, timeout);
-}
-
-static int cntr_adderr(struct fid_cntr *cntr, uint64_t value)
-{
-    return fi_cntr_adderr(lower_cntr(cntr), value);
-}
-
-static int cntr_seterr(struct fid_cntr *cntr, uint64_t value)
-{
-    return fi_cntr_seterr(lower_cntr(cntr), value);
-}
+HOOK_PASS(uint64_t, cntr_read, (lower_cntr(cntr)), struct fid_cntr *cntr)
+HOOK_PASS(uint64_t, cntr_readerr, (lower_cntr(cntr)), struct fid_cntr *cntr)
+HOOK_PASS(int, cntr_add, (lower_cntr(cntr), value), struct fid_cntr *cntr, uint64_t value)
+HOOK_PASS(int, cntr_set, (lower_cntr(cntr), value), struct fid_cntr *cntr, uint64_t value)
+HOOK_PASS(int, cntr_wait, (lower_cntr(cntr), threshold, timeout), struct fid_cntr *cntr,
+          uint64_t threshold, int timeout)
+HOOK_PASS(int, cntr_adderr, (lower_cntr(cntr), value), struct fid_cntr *cntr, uint64_t value)
+HOOK_PASS(int, cntr_seterr, (lower_cntr(cntr), value), struct fid_cntr *cntr, uint64_t value)
 
 struct fi_ops_cntr hook_cntr_ops = {
     .size = sizeof(hook_cntr_ops),
@@ -283,11 +235,8 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
     return fi_eq_write(eq_of(fid)->lower, event, down, len, flags);
 }
 
-static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data, char *buf,
-                               size_t len)
-{
-    return fi_eq_strerror(eq_of(fid)->lower, prov_errno, err_data, buf, len);
-}
+HOOK_PASS(const char *, eq_strerror, (eq_of(fid)->lower, prov_errno, err_data, buf, len),
+          struct fid_eq *fid, int prov_errno, const void *err_data, char *buf, size_t len)
 
 struct fi_ops_eq hook_eq_ops = {
     .size = sizeof(hook_eq_ops),
