@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints and contexts: opening, options, connections. Their data transfers are in hook_data.c.
- */
+/* Endpoints and contexts: opening, options, connections. Their operations go by hook_post. */
 #include <stdlib.h>
 
 #include <rdma/fi_errno.h>

@@ -98,7 +98,7 @@ void order_ep_closed(struct layer_ep *cover);
 /* The default flags of an endpoint or one of its aliases. */
 uint64_t order_tx_flags(struct fid_ep *fid);
 
-/* ---- order_tx.c, order_collective.c ---- */
+/* ---- order_tx.c ---- */
 
 /* struct ep.post of its endpoints. */
 ssize_t order_ep_post(struct ep *ep, struct op *op);
