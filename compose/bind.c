@@ -24,8 +24,9 @@ static int bind_fail(struct spec_error *error)
     return error->why[0] ? -FI_EINVAL : -FI_ENOMEM;
 }
 
-const struct part *bind_part(const struct parts *parts, const struct spec_item *item,
-                             struct spec_error *error)
+/* The part of an item; NULL with *error filled. */
+static const struct part *part_of_item(const struct parts *parts, const struct spec_item *item,
+                                       struct spec_error *error)
 {
     const struct part *part = parts_find(parts, item->name);
     char why[sizeof(error->why)];
@@ -338,7 +339,7 @@ int bind_stack(const struct parts *parts, const struct spec_stack *text, struct 
     for (size_t i = 0; !rc && i < text->item_count; i++) {
         if (!text->items[i].name)
             continue;
-        bound[i] = bind_part(parts, &text->items[i], error);
+        bound[i] = part_of_item(parts, &text->items[i], error);
         if (!bound[i])
             rc = bind_fail(error);
     }
@@ -354,7 +355,7 @@ int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct 
     error->why[0] = 0;
     for (size_t i = text->item_count; i--;) {
         const struct spec_item *item = &text->items[i];
-        const struct part *part = item->name ? bind_part(parts, item, error) : NULL;
+        const struct part *part = item->name ? part_of_item(parts, item, error) : NULL;
         char name[NAME_LIMIT];
         struct stack *hook;
         int rc;

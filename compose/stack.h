@@ -56,9 +56,6 @@ int bind_stack(const struct parts *parts, const struct spec_stack *text, struct 
 /* bind, of a join that makes packets and stands alone: a lower for each domain of the networks of
  * the highest rank that there are, loopback ones only where there are no others. */
 int bind_rails(const struct parts *parts, struct stack *join, struct spec_error *error);
-/* The part of an item; NULL with *error filled. */
-const struct part *bind_part(const struct parts *parts, const struct spec_item *item,
-                             struct spec_error *error);
 /* bind, of FI_HOOK: puts its transparent layers on top of *stack, whose reference is replaced. */
 int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error);

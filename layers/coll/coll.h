@@ -165,8 +165,6 @@ void coll_op_discard(struct coll_op *op);
 void coll_completed(struct layer_domain *domain, const struct layer_done *done);
 void coll_pump(struct layer_domain *domain);
 bool coll_busy(struct layer_domain *domain);
-/* For op->todo: by the next pump it goes on. */
-void coll_op_ready(struct coll_op *op);
 
 /* ---- coll_control.c ---- */
 

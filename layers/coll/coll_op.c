@@ -292,7 +292,8 @@ static void advance(struct coll_op *op)
         op->running = false;
 }
 
-void coll_op_ready(struct coll_op *op)
+/* For op->todo: by the next pump it goes on. */
+static void set_ready(struct coll_op *op)
 {
     if (op->running)
         return;
@@ -304,7 +305,7 @@ void coll_op_fail(struct coll_op *op, int err)
 {
     if (!op->err)
         op->err = err;
-    coll_op_ready(op);
+    set_ready(op);
 }
 
 /* ---- The start ---- */
@@ -381,7 +382,7 @@ static void transfer_completed(struct coll_item *item, const struct layer_done *
     pool_put(&domain_of(op)->cover.items, item);
     op->pending--;
     if (!op->pending || op->err)
-        coll_op_ready(op);
+        set_ready(op);
 }
 
 void coll_completed(struct layer_domain *domain, const struct layer_done *done)

@@ -54,8 +54,8 @@ ssize_t rxm_post(struct ep *base, struct op *op)
 }
 
 /* Asked of the lower's domain, since there may be no connection yet. */
-int rxm_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op, uint64_t function,
-                     size_t *count)
+static int lower_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op,
+                              uint64_t function, size_t *count)
 {
     struct fi_atomic_attr attr;
     int rc = fi_query_atomic(ep->domain->lower, datatype, op, &attr, function);
@@ -104,5 +104,5 @@ int rxm_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype dataty
     struct rxm_ep *ep = ep_of(base);
 
     return ep->msgproto ? msgproto_atomic_count(ep, datatype, op, function, count)
-                        : rxm_atomic_count(ep, datatype, op, function, count);
+                        : lower_atomic_count(ep, datatype, op, function, count);
 }

@@ -17,8 +17,5 @@ int rxm_atomic_valid(struct ep *base, uint64_t function, enum fi_datatype dataty
 
 /* With tags=emulate, of an op with final flags, on its connection. Progress domain locked. */
 ssize_t msgproto_post_conn(struct rxm_conn *conn, const struct op *op);
-/* Elements of an operation, as the lower has it. */
-int rxm_atomic_count(struct rxm_ep *ep, enum fi_datatype datatype, enum fi_op op, uint64_t function,
-                     size_t *count);
 
 #endif

@@ -81,8 +81,6 @@ int trigger_control(struct fid *domain, int command, void *arg);
 /* ---- trigger_ep.c ---- */
 
 extern const struct hook_ops trigger_tables;
-/* struct ep.post of its endpoints. */
-ssize_t trigger_ep_post(struct ep *ep, struct op *op);
 /* The pass-through object of an endpoint of this layer in that domain, for an alias that of the
  * endpoint itself; NULL: it is none. */
 struct hook_ep *trigger_ep_find(struct layer_domain *domain, struct fid_ep *fid);

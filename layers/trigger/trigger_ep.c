@@ -116,7 +116,8 @@ static ssize_t keep(struct layer_ep *own, const struct op *op)
     return rc;
 }
 
-ssize_t trigger_ep_post(struct ep *base, struct op *op)
+/* struct ep.post of its endpoints. */
+static ssize_t ep_post(struct ep *base, struct op *op)
 {
     struct hook_ep *hook = hook_ep_of(base);
 
@@ -179,5 +180,5 @@ const struct hook_ops trigger_tables = {
     .ep_fid = &fid_ops,
     .ep = &ep_ops,
     .domain_fid = &domain_fid_ops,
-    .post = trigger_ep_post,
+    .post = ep_post,
 };

@@ -90,7 +90,8 @@ static void read_events(struct rxm_ep *ep)
     }
 }
 
-void rxm_control_run(struct rxm_ep *ep)
+/* Takes in the AV's changes and the events, and does what has become due. */
+static void run_due(struct rxm_ep *ep)
 {
     ep->skip = SKIP;
     if (atomic_load(&ep->watch.any))
@@ -119,7 +120,7 @@ __attribute__((noinline)) static void go_on(struct rxm_ep *ep)
     if (leaves_alone(ep))
         ep->skip--;
     else
-        rxm_control_run(ep);
+        run_due(ep);
     ep->attend = rxm_cm_busy(&ep->cm) || !list_empty(&ep->waits.ready) ||
                  (ep->msgproto && msgproto_busy(ep->msgproto));
 }

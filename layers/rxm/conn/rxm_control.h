@@ -22,8 +22,6 @@ int rxm_control_start(struct rxm_ep *ep);
 /* Closes every connection and what open made; takes what was never started, or opened. */
 void rxm_control_close(struct rxm_ep *ep);
 
-/* Takes in the AV's changes and the events, and does what has become due. */
-void rxm_control_run(struct rxm_ep *ep);
 /* A request that the listener has got, with len bytes of data; takes entry->info. */
 void rxm_control_request(struct rxm_ep *ep, struct fi_eq_cm_entry *entry, size_t len);
 

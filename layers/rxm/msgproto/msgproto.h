@@ -229,9 +229,6 @@ void rxm_packet_buffer_put(struct rxm_packet_buffer *buffer);
 
 /* ---- msgproto_posted.c ---- */
 
-/* A packet has come, or not (error). */
-void msgproto_received(struct rxm_context *context, size_t len,
-                       const struct fi_cq_err_entry *error);
 /* Completions of receives, where each connection has a queue of its own; by enum rxm_feed. */
 extern struct fi_ops_cq_owner msgproto_rx_ops[];
 /* As msgproto_conn_fill, while the connection is in use; and grants what that allows. */
@@ -369,12 +366,8 @@ void msgproto_packet(struct rxm_conn *conn, const uint8_t *raw, size_t len);
 /* A tagged message without a packet around it; data: of the CQ, or NULL. */
 void msgproto_bare(struct rxm_conn *conn, const uint8_t *payload, size_t len, uint64_t tag,
                    const uint64_t *data);
-/* Ends a message: reports it, and gives the entry back. */
-void msgproto_deliver(struct rxm_conn *conn, struct fi_peer_rx_entry *entry,
-                      const struct rxm_packet *head, int err);
-void rxm_inbound_put(struct rxm_inbound *inbound);
-/* The same for a message that is complete, or never will be: it is delivered, unless the
- * application discarded it. */
+/* Of a message that is complete, or never will be: its receive ends, unless the application
+ * discarded it, and its memory is given back. */
 void rxm_inbound_end(struct rxm_inbound *inbound, int err);
 /* The connection has ended: messages under way end in error, unmatched ones that have not come
  * whole will. */

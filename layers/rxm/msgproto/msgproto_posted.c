@@ -166,7 +166,9 @@ static inline __attribute__((always_inline)) void received(struct rxm_context *c
         post_again(conn, buffer);
 }
 
-void msgproto_received(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error)
+/* A packet has come, or not (error). */
+static void packet_received(struct rxm_context *context, size_t len,
+                            const struct fi_cq_err_entry *error)
 {
     struct rxm_packet_buffer *buffer = object_of(context, struct rxm_packet_buffer, context);
 
@@ -195,7 +197,7 @@ static int fill_one(struct rxm_conn *conn)
 
     if (!buffer)
         return -FI_ENOMEM;
-    buffer->context.done = msgproto_received;
+    buffer->context.done = packet_received;
     buffer->receive = (struct ep_receive){.buf = buffer->bytes,
                                           .len = buffer->iov.iov_len,
                                           .desc = buffer->buffer.desc,
@@ -329,7 +331,7 @@ static ssize_t write_asked(struct fid_peer_cq *peer, void *context, uint64_t fla
 
 static ssize_t rx_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_entry *error)
 {
-    msgproto_received(error->op_context, 0, error);
+    packet_received(error->op_context, 0, error);
     return 0;
 }
 

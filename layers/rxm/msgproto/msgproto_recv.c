@@ -51,8 +51,9 @@ static void report_error(struct rxm_conn *conn, struct fi_peer_rx_entry *entry,
     count_received(conn->owner, true);
 }
 
-void msgproto_deliver(struct rxm_conn *conn, struct fi_peer_rx_entry *entry,
-                      const struct rxm_packet *head, int err)
+/* Ends a message: reports it, and gives the entry back. */
+static void deliver(struct rxm_conn *conn, struct fi_peer_rx_entry *entry,
+                    const struct rxm_packet *head, int err)
 {
     uint64_t flags = (entry->flags & ~FI_COMPLETION) | FI_RECV |
                      (head->op == RXM_OP_TAGGED ? FI_TAGGED : FI_MSG) |
@@ -109,7 +110,7 @@ static void drop_pieces(struct rxm_inbound *inbound)
     inbound->pieces_end = &inbound->pieces;
 }
 
-void rxm_inbound_put(struct rxm_inbound *inbound)
+static void put_inbound(struct rxm_inbound *inbound)
 {
     struct rxm_conn *conn = inbound->conn;
     struct msgproto *msgproto = conn->owner->msgproto;
@@ -162,9 +163,9 @@ void rxm_inbound_end(struct rxm_inbound *inbound, int err)
     struct rxm_conn *conn = inbound->conn;
     struct rxm_packet head = inbound->head;
 
-    rxm_inbound_put(inbound);
+    put_inbound(inbound);
     if (entry)
-        msgproto_deliver(conn, entry, &head, err);
+        deliver(conn, entry, &head, err);
 }
 
 /* Gives an unmatched message to the engine; another receive may have been posted meanwhile. */
@@ -220,7 +221,7 @@ static const char *begin(struct rxm_conn *conn, const struct rxm_packet *packet,
     if (!inbound && rc)
         return no_memory(entry);
     if (!inbound) {
-        msgproto_deliver(conn, entry, packet, FI_ENOMEM);
+        deliver(conn, entry, packet, FI_ENOMEM);
         return "no memory for a message";
     }
     inbound->entry = rc ? NULL : entry;
@@ -242,7 +243,7 @@ static const char *keep_eager(struct rxm_conn *conn, const struct rxm_packet *pa
     if (!inbound)
         return no_memory(entry);
     if (packet->size && !keep_piece(inbound, payload, packet->size)) {
-        rxm_inbound_put(inbound);
+        put_inbound(inbound);
         return no_memory(entry);
     }
     inbound->got = packet->size;
@@ -263,7 +264,7 @@ static inline const char *take_eager(struct rxm_conn *conn, const struct rxm_pac
         return "no memory for a message";
     if (packet->size)
         copy_in(entry, 0, payload, packet->size);
-    msgproto_deliver(conn, entry, packet, 0);
+    deliver(conn, entry, packet, 0);
     return NULL;
 }
 
@@ -333,7 +334,7 @@ static const char *take_segment(struct rxm_conn *conn, const struct rxm_packet *
     /* Its receive may come with queue, and take the first piece. */
     if (unmatched && wrong) {
         match_entry_free(unmatched);
-        rxm_inbound_put(inbound);
+        put_inbound(inbound);
     }
     return wrong || !unmatched ? wrong : queue(inbound, unmatched);
 }
@@ -412,7 +413,7 @@ static int discard(struct fi_peer_rx_entry *entry)
     inbound->entry = NULL;
     inbound->discarded = true;
     if (inbound->lost || inbound->conn->msgproto.dead || inbound->kind == RXM_IN_SAVED)
-        rxm_inbound_put(inbound);
+        put_inbound(inbound);
     else if (inbound->kind == RXM_IN_SEGMENTS)
         drop_pieces(inbound);
     else
