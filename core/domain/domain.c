@@ -21,10 +21,25 @@ static struct domain *base_of(struct fid_domain *fid)
     return object_of(fid, struct domain, fid);
 }
 
+static const struct fi_ops_domain usual_ops = {
+    .size = sizeof(usual_ops),
+    .av_open = domain_av_open,
+    .cq_open = domain_cq_open,
+    .scalable_ep = enosys_domain_scalable_ep,
+    .cntr_open = domain_cntr_open,
+    .poll_open = domain_poll_open,
+    .stx_ctx = enosys_domain_stx_ctx,
+    .srx_ctx = enosys_domain_srx_ctx,
+    .query_atomic = enosys_domain_query_atomic,
+    .query_collective = enosys_domain_query_collective,
+    .endpoint2 = domain_endpoint2,
+};
+
 int domain_init_mapped(struct domain *domain, struct fabric *fabric, const struct fi_info *info,
                        struct fi_ops *fid_ops, struct fi_ops_domain *ops, void *context)
 {
-    int rc = domain_init(domain, fabric, info, fid_ops, ops, &mr_ops, context);
+    int rc = domain_init(domain, fabric, info, fid_ops, table_inherit(ops, &usual_ops), &mr_ops,
+                         context);
 
     if (rc)
         return rc;
@@ -44,7 +59,8 @@ int domain_create(size_t size, struct fid_fabric *fid, const struct fi_info *inf
 
     if (!domain)
         return -FI_ENOMEM;
-    rc = regions ? domain_init(domain, fabric, info, fid_ops, ops, regions, context)
+    rc = regions ? domain_init(domain, fabric, info, fid_ops, table_inherit(ops, &usual_ops),
+                               regions, context)
                  : domain_init_mapped(domain, fabric, info, fid_ops, ops, context);
     if (rc)
         free(domain);

@@ -3,7 +3,6 @@
 
 #include <rdma/fi_atomic.h>
 
-#include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "core/ep/srx.h"
 #include "core/ep/stx.h"
@@ -36,17 +35,13 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
-    .av_open = domain_av_open,
     .cq_open = peer_cq_open,
     .endpoint = rxm_ep_open,
     .scalable_ep = rxm_sep_open,
     .cntr_open = peer_cntr_open,
-    .poll_open = domain_poll_open,
     .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static void init(struct lower_domain *domain)

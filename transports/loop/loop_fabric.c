@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/base/reach.h"
-#include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "core/op/atomic.h"
 #include "transports/loop/conn/loop_cm.h"
@@ -34,17 +33,10 @@ static int domain_query_atomic(struct fid_domain *fid, enum fi_datatype datatype
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
-    .av_open = domain_av_open,
-    .cq_open = domain_cq_open,
     .endpoint = loop_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
     .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
