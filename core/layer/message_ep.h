@@ -186,8 +186,11 @@ struct message_request {
     const struct fi_rma_iov *places; /* len in bytes; the packet's memory */
     const uint8_t *payload;          /* likewise */
     size_t len;
-    bool lent; /* of a write: the lower may read all of it from the requester's memory, there */
-    uint64_t lent_addr, lent_key;
+    bool borrows; /* of a read: the requester's lower may read it, if it is lent */
+    /* Of a write: the lower may read all of it from the requester's memory, at these places. 0: it
+     * may not. */
+    unsigned lent_count;
+    const struct fi_rma_iov *lent; /* the caller's memory */
 };
 
 /* One that takes more than its packet. */
@@ -201,6 +204,9 @@ struct message_access {
     bool reading;                   /* the wire has the rest of a write read by the lower, */
     bool lost;                      /* and its peer has ended meanwhile */
     size_t fetched;                 /* bytes of that rest that are there */
+    unsigned lent_count;            /* as in its request */
+    struct fi_rma_iov lent[MESSAGE_PLACES];
+    void *loan; /* the wire's, of a read that it lends the memory for; or NULL */
 };
 
 /* ---- Peers and endpoints ---- */
@@ -585,6 +591,8 @@ struct message_access *message_access_begin(struct message_peer *peer,
                                             const struct message_request *request,
                                             struct remote *remote);
 void message_access_put(struct message_access *access);
+/* It was carried out: its requester, and what counts it, are told; then message_access_put. */
+void message_access_end(struct message_access *access);
 /* The lower is through with what wire->fetch began: err, or 0. The rest is asked for then. */
 void message_access_fetched(struct message_access *access, int err);
 /* It was carried out: counters of its regions, and of the endpoint. */

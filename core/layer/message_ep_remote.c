@@ -39,6 +39,8 @@ void message_access_put(struct message_access *access)
     struct message_peer *peer = access->handle.peer;
 
     list_detach(&access->link);
+    if (access->loan)
+        peer->ep->wire->unlend(access);
     message_take_stop(&access->taker);
     if (access->move.pending || !list_empty(&access->move.link))
         message_move_drop(&access->move);
@@ -49,7 +51,7 @@ void message_access_put(struct message_access *access)
     message_peer_attend(peer);
 }
 
-static void end(struct message_access *access)
+void message_access_end(struct message_access *access)
 {
     struct message_peer *peer = access->handle.peer;
 
@@ -61,13 +63,13 @@ static void end(struct message_access *access)
 
 static void written(struct message_taker *taker)
 {
-    end(object_of(taker, struct message_access, taker));
+    message_access_end(object_of(taker, struct message_access, taker));
 }
 
 static void has_read(struct message_move *move)
 {
     if (move->at == move->total)
-        end(object_of(move, struct message_access, move));
+        message_access_end(object_of(move, struct message_access, move));
 }
 
 static bool alive(struct message_taker *taker)
@@ -82,8 +84,13 @@ static void init_access(struct message_access *access, const struct message_requ
     access->request = *request;
     access->request.places = NULL;
     access->request.payload = NULL;
+    access->request.lent = NULL;
     access->reading = access->lost = false;
     access->fetched = 0;
+    access->loan = NULL;
+    access->lent_count = request->lent_count;
+    for (unsigned i = 0; i < request->lent_count; i++)
+        access->lent[i] = request->lent[i];
     access->taker = (struct message_taker){
         .iov = access->remote.iov,
         .iov_count = access->remote.count,
@@ -163,7 +170,7 @@ void message_access_fetched(struct message_access *access, int err)
     if (access->lost) {
         message_access_put(access);
     } else if (!err) {
-        end(access);
+        message_access_end(access);
     } else if (alive(&access->taker)) {
         ask_for_rest(access);
     } else {
@@ -188,7 +195,7 @@ static const char *write_memory(struct message_peer *peer, const struct message_
     access = message_access_begin(peer, request, remote);
     if (!access)
         return no_memory;
-    if (!request->lent || !peer->ep->wire->fetch || !peer->ep->wire->fetch(access))
+    if (!request->lent_count || !peer->ep->wire->fetch || !peer->ep->wire->fetch(access))
         ask_for_rest(access);
     return NULL;
 }

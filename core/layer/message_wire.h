@@ -92,6 +92,7 @@ struct message_wire {
      * be NULL. */
     bool (*fetch)(struct message_access *access);
     void (*unfetch)(struct message_access *access);
+    void (*unlend)(struct message_access *access); /* it ends with a loan; NULL: it has none */
 
     /* Messages that wait: it is matched, so the saved bytes go to its receive; it goes on (without
      * an entry: it was discarded); it ends, so its sender is told; its peer ends (false: not yet);

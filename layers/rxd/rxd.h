@@ -7,7 +7,7 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
- *   rxd_read    bytes that the lower reads
+ *   rxd_read    bytes that the lower reads      rxd_lend     reads, whose target lends its memory
  */
 #ifndef WEFT_LAYERS_RXD_RXD_H
 #define WEFT_LAYERS_RXD_RXD_H
@@ -58,9 +58,12 @@ struct rxd_op {
     struct list in_packet;
     bool sent;           /* it ends when it is both sent and answered */
     bool early;          /* sent is when the lower has its packet, not when the peer has */
-    struct fid_mr *lent; /* the peer may read it, or NULL */
-    size_t unasked;      /* from there on bytes left unasked; 0: none did, */
-    bool again;          /* or the peer has asked for them */
+    unsigned lent_count; /* the peer may read its segments */
+    struct fid_mr *lent[MESSAGE_IOV]; /* so many */
+    struct rxd_borrowed *borrowed;    /* by a read, from its target; or NULL */
+    bool borrows;                     /* it may be */
+    size_t unasked;                   /* from there on bytes left unasked; 0: none did, */
+    bool again;                       /* or the peer has asked for them */
 };
 
 struct rxd_inbound {
@@ -83,7 +86,8 @@ struct rxd_peer {
     uint64_t forgotten;          /* epochs to here are over */
     uint32_t theirs;             /* the number that we use; 0: not known yet */
     bool introduced;             /* the peer uses our number */
-    bool answer;                 /* the peer does not know its number */
+    bool answer : 1;             /* the peer does not know its number */
+    bool lends : 1;              /* it knows RXD_LENT, RXD_BORROWS, RXD_SEGMENTS */
     uint8_t own_len;             /* of the name; 0: it is an IP address */
     uint8_t unasked;             /* bytes that it takes so, in RXD_UNASKED_UNIT */
     /* Out. base.out has packets without an order. */
@@ -222,9 +226,40 @@ size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
 
 /* ---- rxd_read.c ---- */
 
-/* Peers may read the op's memory: fills in where, and *ret_mr. False: they must ask for it. */
-bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *record,
-                   struct fid_mr **ret_mr);
+/* Memory of a requester's that its peer may read. */
+struct rxd_lent {
+    unsigned count;
+    struct fid_mr *mr[RXD_PLACES];
+    struct fi_rma_iov place[RXD_PLACES];
+};
+
+/* The peer may read the op's memory: fills in where, and *lent, as whose place record->segments may
+ * lie. False: it must ask for it, and lent->count is 0. */
+bool rxd_read_lend(struct rxd_peer *peer, const struct op *op, struct rxd_record *record,
+                   struct rxd_lent *lent);
+void rxd_take_back(struct fid_mr **mr, unsigned count);
+/* fi_close of a region of the access calls `closed`. False: one is closed, or there is no memory;
+ * those that were opened are the caller's to close. */
+bool rxd_watch(struct mr_watch *watch[REMOTE_SEGMENTS], const struct remote *remote,
+               struct progress *progress, void (*closed)(void *arg), void *arg);
+void rxd_unwatch(struct mr_watch *watch[REMOTE_SEGMENTS]);
+/* May it? Under a layer no lock keeps fi_close of a region from driving us meanwhile. */
+bool rxd_may_watch(const struct rxd_ep *ep);
+
+/* Bytes of a peer's that the lower reads into one piece of memory. */
+struct reading {
+    struct message_handle *handle; /* what they are for */
+    bool goes_on;                  /* pieces before it were read */
+    struct fi_rma_iov from;
+    struct iovec to;
+};
+
+/* Sets the piece that begins with byte `at` of `size`, of memory of ours and places of the peer's.
+ * False: they are too many, or too small, and packets are better. */
+bool rxd_read_piece(struct reading *reading, const struct iovec *iov, size_t count,
+                    const struct fi_rma_iov *places, unsigned place_count, size_t at, size_t size);
+/* `flag` is set, before the lower may be through. remote: memory that may be closed, or NULL. */
+bool rxd_read_begin(const struct reading *reading, const struct remote *remote, bool *flag);
 /* Reads `want` bytes of a message, but for its first, into its receive; rxd_message_read when that
  * is over, which may be before this returns. False: it does not. */
 bool rxd_read_start(struct rxd_inbound *inbound, size_t want);
@@ -237,6 +272,27 @@ void rxd_read_done(struct rxd_packet *packet, int err);
 void rxd_read_forget(struct message_handle *handle);
 /* The lower is closed. */
 void rxd_read_finish(struct rxd_ep *ep);
+
+/* ---- rxd_lend.c ---- */
+
+/* Memory that the peer's lower may read, registered with ours. */
+bool rxd_lend_segment(struct rxd_ep *ep, const struct iovec *iov, struct fid_mr **ret_mr,
+                      struct fi_rma_iov *ret_place);
+/* The target's: lends what an access reads; true: it ends when the loan is back. */
+bool rxd_lend(struct message_access *access);
+void rxd_loan_end(struct message_access *access);
+/* A record of the requester's: it has read all, or not. It asks for packets: false, and there is no
+ * such loan. */
+void rxd_loan_back(struct message_peer *peer, const struct rxd_record *record);
+bool rxd_loan_pulled(struct message_peer *peer, const struct rxd_record *record);
+/* The requester's: may it have that read? */
+bool rxd_may_borrow(const struct rxd_peer *peer, const struct op *post);
+const char *rxd_borrow(struct rxd_peer *peer, const struct rxd_record *record);
+bool rxd_is_reading(const struct rxd_op *op);
+void rxd_borrowed_read(struct message_op *op, size_t len, int err);
+void rxd_borrowed_over(struct rxd_op *op);
+void rxd_borrowed_gone(struct message_op *op);
+void rxd_borrowed_put(struct rxd_op *op);
 
 /* ---- rxd_message.c ---- */
 

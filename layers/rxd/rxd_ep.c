@@ -185,6 +185,7 @@ static const struct message_wire wire = {
     .read = rxd_access_read,
     .fetch = rxd_read_write,
     .unfetch = rxd_unread_write,
+    .unlend = rxd_loan_end,
 };
 
 int rxd_open_fabric(const struct open_args *args, struct fid_fabric **fabric, void *context)

@@ -62,6 +62,7 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, struct rxd_peer *peer,
     peer->their_epoch = head->epoch;
     peer->theirs = head->giving;
     peer->unasked = head->unasked;
+    peer->lends = head->abilities & RXD_LENDS;
     if (head->number) {
         peer->introduced = true;
     } else {
@@ -166,6 +167,8 @@ static const char *take_pull(struct rxd_peer *peer, const struct rxd_record *rec
 {
     struct message_op *op = message_op_find(&peer->base, record->id, MESSAGE_OPS);
 
+    if (!op && rxd_loan_pulled(&peer->base, record))
+        return NULL;
     if (!op || op->answered) { /* it has ended since */
         rxd_out_gone(&peer->base, record->taker);
         return NULL;
@@ -189,8 +192,10 @@ static void take_done(struct rxd_peer *peer, const struct rxd_record *record)
 {
     struct message_op *op = message_op_find(&peer->base, record->id, MESSAGE_OPS);
 
-    if (!op)
+    if (!op) {
+        rxd_loan_back(&peer->base, record);
         return;
+    }
     message_move_stop(&op->move); /* the peer wants no more */
     message_op_answered(op, (int)record->size, 0);
 }
@@ -206,6 +211,7 @@ static const char *take_record(struct rxd_peer *peer, const struct rxd_record *r
     case RXD_DONE: take_done(peer, record); return NULL;
     case RXD_GONE: rxd_take_gone(peer, record); return NULL;
     case RXD_FOLLOW: return rxd_message_more(peer, record);
+    case RXD_LENT: return rxd_borrow(peer, record);
     case RXD_BYE: message_peer_break(&peer->base, FI_ECONNRESET, NULL); return NULL;
     default: return rxd_remote(peer, record);
     }

@@ -148,7 +148,7 @@ void rxd_pull(struct message_taker *taker)
 /* Its sender has closed a context, and goes on. Of a taker that has ended itself: nothing. */
 void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record)
 {
-    const unsigned kinds = 1U << MESSAGE_INBOUND | 1U << MESSAGE_WRITTEN;
+    const unsigned kinds = 1U << MESSAGE_INBOUND | 1U << MESSAGE_WRITTEN | 1U << MESSAGE_READ;
     struct message_handle *handle = message_handle_find(&peer->base, record->id, kinds);
     struct message_inbound *inbound;
 
@@ -156,6 +156,10 @@ void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record)
         return;
     if (handle->kind == MESSAGE_WRITTEN) {
         message_access_put(object_of(handle, struct message_access, handle));
+        return;
+    }
+    if (handle->kind == MESSAGE_READ) {
+        rxd_borrowed_gone(object_of(handle, struct message_op, handle));
         return;
     }
     inbound = object_of(handle, struct message_inbound, handle);

@@ -113,6 +113,7 @@ static uint8_t *put_head(struct rxd_packet *packet)
         head.epoch = peer->epoch;
         head.giving = (uint32_t)peer->number;
         head.unasked = RXD_UNASKED / RXD_UNASKED_UNIT;
+        head.abilities = RXD_LENDS;
         head.name = rxd_ep_of(peer->base.ep)->name;
     }
     start = packet->records - rxd_head_size(&head);

@@ -138,6 +138,7 @@ void rxd_peer_reset(struct message_peer *base, int err)
     peer->theirs = 0;
     peer->introduced = peer->answer = false;
     peer->unasked = 0;
+    peer->lends = false;
     peer->following = 0;
     base->gone = !message_is_ours(err);
     peer->next_out = peer->acked = peer->next_in = peer->told = 0;

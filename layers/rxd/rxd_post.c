@@ -12,7 +12,8 @@
 
 bool rxd_op_is_over(const struct message_op *op)
 {
-    return rxd_op_of(op)->sent && !(op->move.direct && op->move.pending);
+    return rxd_op_of(op)->sent && !(op->move.direct && op->move.pending) &&
+           !rxd_is_reading(rxd_op_of(op));
 }
 
 /* The lower has its memory still: it ends when that is over. */
@@ -21,8 +22,11 @@ bool rxd_op_stays(struct message_op *base, int err)
     struct rxd_op *op = rxd_op_of(base);
 
     list_detach(&op->in_packet);
-    if (!base->move.direct || !base->move.pending || base->handle.peer->ep->closing)
+    if (!((base->move.direct && base->move.pending) || rxd_is_reading(op)) ||
+        base->handle.peer->ep->closing)
         return false;
+    if (op->borrowed)
+        rxd_borrowed_over(op);
     op->sent = base->answered = true;
     base->err = err;
     message_move_stop(&base->move);
@@ -46,8 +50,10 @@ void rxd_op_put(struct message_op *base)
     struct rxd_op *op = rxd_op_of(base);
     struct rxd_peer *peer = rxd_peer_of(base->handle.peer);
 
-    if (op->lent)
-        fi_close(&op->lent->fid);
+    if (__builtin_expect(op->lent_count, 0))
+        rxd_take_back(op->lent, op->lent_count);
+    if (__builtin_expect(op->borrowed != NULL, 0))
+        rxd_borrowed_put(op);
     if (list_empty(&peer->ordered))
         return;
     message_peer_attend(&peer->base); /* a fence may have waited for it */
@@ -75,9 +81,10 @@ static struct rxd_op *op_get(struct rxd_peer *peer, const struct message_posting
     base->answered = answered;
     op = rxd_op_of(base);
     op->sent = op->early = false;
-    op->lent = NULL;
+    op->lent_count = 0;
+    op->borrowed = NULL;
     op->unasked = 0;
-    op->again = false;
+    op->again = op->borrows = false;
     list_init(&op->in_packet);
     return op;
 }
@@ -126,7 +133,7 @@ static bool ends_early(const struct rxd_peer *peer, const struct op *post)
  * right behind it, or is asked for, and a small packet is there sooner than a large one; over
  * several rails nothing else could leave while the large one takes one of them. */
 static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_record *record,
-                   struct fid_mr **lent)
+                   struct rxd_lent *lent)
 {
     struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
     bool message = record->kind == RXD_MSG;
@@ -135,7 +142,7 @@ static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_reco
     record->size = record->len = post->len;
     if (__builtin_expect(post->len <= room, 1))
         return;
-    if ((!message && !ep->stops) || !rxd_read_lend(ep, post, record, lent))
+    if ((!message && !ep->stops) || !rxd_read_lend(peer, post, record, lent))
         record->follows = message ? (uint32_t)rxd_may_follow(peer, post) : 0;
     if (record->follows)
         record->flags |= RXD_FOLLOWED;
@@ -152,22 +159,24 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
 {
     const struct op *post = posting->op;
     bool message = record->kind == RXD_MSG;
-    struct fid_mr *lent = NULL;
     size_t len = post->len;
+    struct rxd_lent lent;
     struct rxd_op *op;
     uint8_t *payload;
 
+    lent.count = 0;
     divide(peer, post, record, &lent);
     if (post->flags & OP_DELIVERED && message)
         record->flags |= RXD_WANTS_DONE;
     op = op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE,
                 message && record->len == len && !(record->flags & RXD_WANTS_DONE));
     if (!op) {
-        if (lent)
-            fi_close(&lent->fid);
+        rxd_take_back(lent.mr, lent.count);
         return -FI_ENOMEM;
     }
-    op->lent = lent;
+    op->lent_count = lent.count;
+    for (unsigned i = 0; i < lent.count; i++)
+        op->lent[i] = lent.mr[i];
     op->base.len = op->base.move.total = len;
     op->early = op->base.answered && ends_early(peer, post);
     record->id = message_handle_id(&op->base.handle);
@@ -253,6 +262,8 @@ static ssize_t start_rma(struct rxd_peer *peer, const struct message_posting *po
         return -FI_ENOMEM;
     message_op_copy_segments(&op->base, post);
     record.size = op->base.len = post->len;
+    op->borrows = rxd_may_borrow(peer, post);
+    record.flags |= op->borrows ? RXD_BORROWS : 0;
     return start_fetch(op, post, &record, post->len, &payload);
 }
 

@@ -4,6 +4,7 @@
  * receiver has the rest of it read into its receive; and where the lower stops a read when it is
  * told to (OPT_STOP_READ), the target of a large write has it read into its region, which may be
  * closed meanwhile. Where anything stands in the way, the rest is asked for as over any lower.
+ * Reads of the application's are rxd_lend.c's.
  */
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -13,34 +14,67 @@
 #include "core/info/info.h"
 #include "layers/rxd/rxd.h"
 
-bool rxd_read_lend(struct rxd_ep *ep, const struct op *op, struct rxd_record *record,
-                   struct fid_mr **ret_mr)
+/* Registers the segments that have bytes: how many; 0: none, or not all. */
+static unsigned lend_segments(struct rxd_ep *ep, const struct op *op, struct rxd_lent *lent)
 {
-    bool virtual = info_mr_bits(ep->base.lower_info) & FI_MR_VIRT_ADDR;
-
-    if (!ep->reads || op->count != 1 ||
-        fi_mr_reg(ep->base.domain->lower, op->iov->iov_base, op->len, FI_REMOTE_READ, 0,
-                  ++ep->last_key, 0, ret_mr, NULL))
-        return false;
-    fi_mr_bind(*ret_mr, &ep->base.lower->fid, 0); /* a lower's regions may be an endpoint's */
-    record->flags |= RXD_READABLE;
-    record->addr = virtual ? (uint64_t)(uintptr_t)op->iov->iov_base : 0;
-    record->key = fi_mr_key(*ret_mr);
-    return true;
+    for (size_t i = 0; i < op->count; i++) {
+        if (!op->iov[i].iov_len)
+            continue;
+        if (lent->count == RXD_PLACES ||
+            !rxd_lend_segment(ep, &op->iov[i], &lent->mr[lent->count], &lent->place[lent->count]))
+            return 0;
+        lent->count++;
+    }
+    return lent->count;
 }
 
-static void unwatch(struct rxd_packet *packet)
+void rxd_take_back(struct fid_mr **mr, unsigned count)
+{
+    while (count)
+        fi_close(&mr[--count]->fid);
+}
+
+/* Segments that fit a packet are not worth a question each. */
+bool rxd_read_lend(struct rxd_peer *peer, const struct op *op, struct rxd_record *record,
+                   struct rxd_lent *lent)
+{
+    struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
+    bool several = record->kind == RXD_WRITE && peer->lends;
+
+    lent->count = 0;
+    if (!ep->reads || op->count > (several ? RXD_PLACES : 1) ||
+        (op->count > 1 && op->len / op->count <= ep->room))
+        return false;
+    switch (lend_segments(ep, op, lent)) {
+    case 0:
+        rxd_take_back(lent->mr, lent->count);
+        lent->count = 0;
+        return false;
+    case 1:
+        record->flags |= RXD_READABLE;
+        record->addr = lent->place[0].addr;
+        record->key = lent->place[0].key;
+        return true;
+    default:
+        record->flags |= RXD_SEGMENTS;
+        record->segment_count = (uint8_t)lent->count;
+        record->segments = lent->place;
+        return true;
+    }
+}
+
+void rxd_unwatch(struct mr_watch *watch[REMOTE_SEGMENTS])
 {
     for (size_t i = 0; i < REMOTE_SEGMENTS; i++) {
-        mr_watch_close(packet->watch[i]);
-        packet->watch[i] = NULL;
+        mr_watch_close(watch[i]);
+        watch[i] = NULL;
     }
 }
 
 static void put(struct rxd_packet *packet)
 {
     list_detach(&packet->base.link);
-    unwatch(packet);
+    rxd_unwatch(packet->watch);
     if (packet->mr)
         fi_close(&packet->mr->fid);
     mr_pool_put(&packet->base.ep->packets, packet);
@@ -74,26 +108,18 @@ static bool has_before(const struct remote *remote, size_t at)
     return false;
 }
 
-/* All regions of the access, also those that this read does not write to: a write of which a region
- * is closed is over. False: one is closed, or there is no memory. */
-static bool watch(struct rxd_packet *packet, const struct remote *remote)
+bool rxd_watch(struct mr_watch *watch[REMOTE_SEGMENTS], const struct remote *remote,
+               struct progress *progress, void (*closed)(void *arg), void *arg)
 {
     for (size_t i = 0; i < remote->mr_count; i++) {
         if (!remote->mrs[i] || has_before(remote, i))
             continue;
-        packet->watch[i] = mr_watch_open(remote->mrs[i], packet->base.ep->progress, stop, packet);
-        if (!packet->watch[i])
+        watch[i] = mr_watch_open(remote->mrs[i], progress, closed, arg);
+        if (!watch[i])
             return false;
     }
     return true;
 }
-
-/* The rest of a message, or of a write of a peer's, read into one piece of memory. */
-struct reading {
-    struct message_handle *handle;
-    struct fi_rma_iov from;
-    struct iovec to;
-};
 
 /* Registers what is written to, where the lower wants that. */
 static struct rxd_packet *context_of(const struct reading *reading)
@@ -142,8 +168,9 @@ static ssize_t post(struct rxd_packet *packet, const struct reading *reading)
     return op_post(&packet->base.ep->target, &op);
 }
 
-/* `flag` is set, before the lower may be through. remote: memory that may be closed, or NULL. */
-static bool start(const struct reading *reading, const struct remote *remote, bool *flag)
+/* All regions of an access are watched, also those that this read does not write to: a write of
+ * which a region is closed is over. */
+bool rxd_read_begin(const struct reading *reading, const struct remote *remote, bool *flag)
 {
     struct message_peer *peer = reading->handle->peer;
     struct rxd_packet *packet;
@@ -156,7 +183,8 @@ static bool start(const struct reading *reading, const struct remote *remote, bo
     *flag = true;
     peer->takes++;
     peer->ep->takes++;
-    if ((!remote || watch(packet, remote)) && !post(packet, reading))
+    if ((!remote || rxd_watch(packet->watch, remote, packet->base.ep->progress, stop, packet)) &&
+        !post(packet, reading))
         return true;
     *flag = false;
     peer->takes--;
@@ -179,35 +207,56 @@ bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
         rxd_slice(entry->iov, entry->count, inbound->first, len, to) != 1)
         return false;
     reading.to = to[0];
-    return start(&reading, NULL, &inbound->reading);
+    return rxd_read_begin(&reading, NULL, &inbound->reading);
 }
 
-/* May fi_close of a region stop a read? Under a layer no lock keeps it from driving us then. */
-static bool may_be_stopped(const struct rxd_ep *ep)
+bool rxd_may_watch(const struct rxd_ep *ep)
 {
-    return ep->stops && (ep->base.own.top || ep->base.progress->locked);
+    return ep->base.own.top || ep->base.progress->locked;
 }
 
-/* The first of the pieces that are missing; one after the other is read. Pieces that fit a packet
- * are not worth a question each: when the first is about to be read, they are looked at together.
- */
+/* One after the other is read. Pieces that fit a packet are not worth a question each: when the
+ * first is about to be read, they are looked at together. */
+bool rxd_read_piece(struct reading *reading, const struct iovec *iov, size_t count,
+                    const struct fi_rma_iov *places, unsigned place_count, size_t at, size_t size)
+{
+    const struct rxd_ep *ep = rxd_ep_of(reading->handle->peer->ep);
+    struct iovec to[MESSAGE_IOV];
+    size_t place_at = at, pieces;
+
+    if (count > MESSAGE_IOV)
+        return false;
+    while (place_count && place_at >= places->len) {
+        place_at -= places->len;
+        places++;
+        place_count--;
+    }
+    pieces = rxd_slice(iov, count, at, size - at, to);
+    if (!pieces || !place_count)
+        return false;
+    pieces += place_count - 1;
+    if (pieces > 1 && (size - at) / pieces <= ep->room && !reading->goes_on)
+        return false;
+    reading->from = (struct fi_rma_iov){
+        .addr = places->addr + place_at, .len = places->len - place_at, .key = places->key};
+    if (reading->from.len > to[0].iov_len)
+        reading->from.len = to[0].iov_len;
+    if (reading->from.len > ep->read_max)
+        reading->from.len = ep->read_max;
+    reading->to = (struct iovec){to[0].iov_base, reading->from.len};
+    return true;
+}
+
 bool rxd_read_write(struct message_access *access)
 {
     const struct rxd_ep *ep = rxd_ep_of(access->handle.peer->ep);
     const struct message_request *request = &access->request;
-    size_t at = request->len + access->fetched, len = request->size - at, count;
-    struct reading reading = {.handle = &access->handle,
-                              .from = {.addr = request->lent_addr + at, .key = request->lent_key}};
-    struct iovec to[MESSAGE_IOV];
+    struct reading reading = {.handle = &access->handle, .goes_on = access->fetched};
 
-    if (!may_be_stopped(ep) || access->remote.count > MESSAGE_IOV)
-        return false;
-    count = rxd_slice(access->remote.iov, access->remote.count, at, len, to);
-    if (!count || (count > 1 && !access->fetched && len / count <= ep->room))
-        return false;
-    reading.to = to[0];
-    reading.from.len = to[0].iov_len;
-    return start(&reading, &access->remote, &access->reading);
+    return ep->stops && rxd_may_watch(ep) &&
+           rxd_read_piece(&reading, access->remote.iov, access->remote.count, access->lent,
+                          access->lent_count, request->len + access->fetched, request->size) &&
+           rxd_read_begin(&reading, &access->remote, &access->reading);
 }
 
 /* After an error all but what came with the request is asked for: the peer has no other place to
@@ -238,6 +287,8 @@ void rxd_read_done(struct rxd_packet *packet, int err)
     handle->peer->ep->takes--;
     if (handle->kind == MESSAGE_WRITTEN) {
         piece_done(object_of(handle, struct message_access, handle), len, err);
+    } else if (handle->kind == MESSAGE_READ) {
+        rxd_borrowed_read(object_of(handle, struct message_op, handle), len, err);
     } else {
         rxd_inbound_of(object_of(handle, struct message_inbound, handle))->reading = false;
         rxd_message_read(rxd_inbound_of(object_of(handle, struct message_inbound, handle)), err);
@@ -274,7 +325,7 @@ void rxd_unread_write(struct message_access *access)
     if (!packet)
         return;
     packet->reads = NULL;
-    unwatch(packet);
+    rxd_unwatch(packet->watch);
     stop_read(packet);
 }
 

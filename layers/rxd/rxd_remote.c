@@ -43,7 +43,7 @@ const char *rxd_access_result(struct message_peer *peer, const struct message_re
     return NULL;
 }
 
-/* The bytes leave step by step. */
+/* The bytes leave step by step, or are lent to the requester's lower. */
 static const char *read_more(struct message_peer *peer, const struct message_request *request,
                              struct remote *remote)
 {
@@ -51,7 +51,8 @@ static const char *read_more(struct message_peer *peer, const struct message_req
 
     if (!access)
         return no_memory;
-    message_move_start(&access->move, request->size);
+    if (!request->borrows || !rxd_lend(access))
+        message_move_start(&access->move, request->size);
     return NULL;
 }
 
@@ -91,11 +92,24 @@ static uint64_t function_of(uint8_t function)
                                      : 0;
 }
 
+/* Where the bytes of a write may be read. */
+static unsigned lent_of(const struct rxd_record *record, struct fi_rma_iov lent[RXD_PLACES])
+{
+    if (record->kind != RXD_WRITE || !(record->flags & (RXD_READABLE | RXD_SEGMENTS)))
+        return 0;
+    if (record->flags & RXD_SEGMENTS) {
+        rxd_segments(record, lent);
+        return record->segment_count;
+    }
+    lent[0] = (struct fi_rma_iov){.addr = record->addr, .len = record->size, .key = record->key};
+    return 1;
+}
+
 const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
 {
     bool atomic = record->kind == RXD_ATOMIC;
     size_t unit = atomic ? atomic_size((enum fi_datatype)record->datatype) : 1;
-    struct fi_rma_iov places[RXD_PLACES];
+    struct fi_rma_iov places[RXD_PLACES], lent[RXD_PLACES];
     struct message_request request = {
         .kind = atomic                      ? MESSAGE_ATOMIC
                 : record->kind == RXD_WRITE ? MESSAGE_WRITE
@@ -113,9 +127,9 @@ const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
         .places = places,
         .payload = record->payload,
         .len = record->len,
-        .lent = record->flags & RXD_READABLE,
-        .lent_addr = record->addr,
-        .lent_key = record->key,
+        .borrows = record->kind == RXD_READ && record->flags & RXD_BORROWS,
+        .lent_count = lent_of(record, lent),
+        .lent = lent,
     };
 
     if (atomic && record->function > RXD_COMPARE)

@@ -20,6 +20,8 @@ enum {
     AT_OWN_LEN = 13,
     AT_UNASKED = 13, /* of an IP address */
     AT_UNASKED_OWN = 14,
+    AT_ABILITIES = 36, /* of an IP address */
+    AT_ABILITIES_OWN = 15,
     AT_PORT = 14,
     AT_HOST = 16,
     AT_SCOPE = 32,
@@ -110,6 +112,7 @@ void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
     put32(raw + AT_GIVING, head->giving);
     put_name(&head->name, raw);
     raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED] = head->unasked;
+    raw[head->name.own_len ? AT_ABILITIES_OWN : AT_ABILITIES] = head->abilities;
 }
 
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
@@ -136,6 +139,7 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
     if (!head->epoch || !head->giving || !get_name(raw, len - RXD_HEAD_SIZE, &head->name))
         return "an introduction that says nothing";
     head->unasked = raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED];
+    head->abilities = raw[head->name.own_len ? AT_ABILITIES_OWN : AT_ABILITIES];
     return NULL;
 }
 
@@ -143,12 +147,12 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
 
 static bool has_places(uint8_t kind)
 {
-    return kind == RXD_WRITE || kind == RXD_READ || kind == RXD_ATOMIC;
+    return kind == RXD_WRITE || kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_LENT;
 }
 
 static bool has_taker(uint8_t kind)
 {
-    return kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_PULL;
+    return kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_PULL || kind == RXD_LENT;
 }
 
 #define BYTES(flags)                                                                               \
@@ -165,22 +169,43 @@ const uint8_t rxd_flags_size[RXD_AGAIN] = {BYTES_16(0), BYTES_16(16), BYTES_16(3
 size_t rxd_kind_size(const struct rxd_record *record)
 {
     return (has_taker(record->kind) ? 4u : 0u) +
-           (has_places(record->kind) ? 4u + RXD_PLACE_SIZE * record->place_count : 0u);
+           (has_places(record->kind)
+                ? 4u + RXD_PLACE_SIZE * ((size_t)record->place_count + record->segment_count)
+                : 0u);
 }
 
+static uint8_t *put_place(const struct fi_rma_iov *place, uint8_t *raw)
+{
+    put64(raw, place->addr);
+    put64(raw + 8, place->len);
+    put64(raw + 16, place->key);
+    return raw + RXD_PLACE_SIZE;
+}
+
+static struct fi_rma_iov get_place(const uint8_t *raw)
+{
+    return (struct fi_rma_iov){.addr = get64(raw), .len = get64(raw + 8), .key = get64(raw + 16)};
+}
+
+/* Only a WRITE has segments, and it has no datatype. */
 static uint8_t *put_places(const struct rxd_record *record, uint8_t *raw)
 {
     raw[0] = record->place_count;
-    raw[1] = record->datatype;
+    raw[1] = record->segment_count ? record->segment_count : record->datatype;
     raw[2] = record->op;
     raw[3] = record->function;
     raw += 4;
-    for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE) {
-        put64(raw, record->places[i].addr);
-        put64(raw + 8, record->places[i].len);
-        put64(raw + 16, record->places[i].key);
-    }
+    for (unsigned i = 0; i < record->place_count; i++)
+        raw = put_place(&record->places[i], raw);
+    for (unsigned i = 0; i < record->segment_count; i++)
+        raw = put_place(&record->segments[i], raw);
     return raw;
+}
+
+void rxd_segments(const struct rxd_record *record, struct fi_rma_iov segments[RXD_PLACES])
+{
+    for (unsigned i = 0; i < record->segment_count; i++)
+        segments[i] = get_place(record->raw_segments + i * (size_t)RXD_PLACE_SIZE);
 }
 
 uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
@@ -224,14 +249,14 @@ static const char *check_kind(const struct rxd_record *record, bool ordered)
     static const uint8_t flags[] = {
         [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT |
                     RXD_FOLLOWED,
-        [RXD_WRITE] = RXD_HAS_DATA | RXD_READABLE | RXD_TO_CONTEXT,
-        [RXD_READ] = RXD_TO_CONTEXT,
+        [RXD_WRITE] = RXD_HAS_DATA | RXD_READABLE | RXD_TO_CONTEXT | RXD_SEGMENTS,
+        [RXD_READ] = RXD_TO_CONTEXT | RXD_BORROWS,
         [RXD_ATOMIC] = RXD_TO_CONTEXT,
         [RXD_PULL] = RXD_AGAIN,
-        [RXD_FOLLOW] = 0,
+        [RXD_LENT] = 0,
     };
 
-    if (record->kind < RXD_MSG || record->kind > RXD_FOLLOW)
+    if (record->kind < RXD_MSG || record->kind > RXD_LENT)
         return "a record of an unknown kind";
     if (ordered != rxd_is_ordered(record->kind))
         return "a record in a packet of another kind";
@@ -245,6 +270,8 @@ static const char *check_places(const struct rxd_record *record)
     if (!has_places(record->kind))
         return NULL;
     for (unsigned i = 0; i < record->place_count; i++) {
+        if (record->kind == RXD_LENT && !record->places[i].len)
+            return "a place of no bytes";
         if (__builtin_add_overflow(sum, record->places[i].len, &sum))
             return "more memory than there is";
     }
@@ -252,6 +279,23 @@ static const char *check_places(const struct rxd_record *record)
         return "an access of another size than its memory";
     return record->kind == RXD_ATOMIC && sum > RXD_PAYLOAD_MAX ? "an atomic of too many elements"
                                                                : NULL;
+}
+
+static const char *check_segments(const struct rxd_record *record)
+{
+    uint64_t sum = 0;
+
+    if (!(record->flags & RXD_SEGMENTS))
+        return NULL;
+    if (record->flags & RXD_READABLE)
+        return "a write that is to be read at one place, and at several";
+    for (unsigned i = 0; i < record->segment_count; i++) {
+        uint64_t len = get64(record->raw_segments + i * (size_t)RXD_PLACE_SIZE + 8);
+
+        if (!len || __builtin_add_overflow(sum, len, &sum))
+            return "a segment of no bytes, or beyond all memory";
+    }
+    return sum == record->size ? NULL : "segments of another size than their write";
 }
 
 static const char *check_follows(const struct rxd_record *record)
@@ -274,8 +318,13 @@ static const char *check_sizes(const struct rxd_record *record)
     case RXD_WRITE:
         if (record->len > record->size)
             return "more bytes than the request has";
-        return record->len || !record->size ? check_follows(record)
-                                            : "a request that begins with no bytes";
+        if (!record->len && record->size)
+            return "a request that begins with no bytes";
+        return record->kind == RXD_MSG ? check_follows(record) : check_segments(record);
+    case RXD_LENT:
+        if (!record->size)
+            return "a loan of nothing";
+        return record->len ? "bytes where there are none" : NULL;
     case RXD_READ:
     case RXD_BYE:
     case RXD_GONE:
@@ -308,7 +357,13 @@ static const char *get_counts(const uint8_t *raw, size_t left, struct rxd_record
     record->function = raw[3];
     if (record->place_count < 1 || record->place_count > RXD_PLACES)
         return "an access of too many places, or none";
-    return left < at + RXD_PLACE_SIZE * record->place_count ? "a record that is cut short" : NULL;
+    if (record->flags & RXD_SEGMENTS) {
+        record->segment_count = raw[1];
+        record->datatype = 0;
+        if (record->segment_count < 2 || record->segment_count > RXD_PLACES)
+            return "a write of too many segments, or one";
+    }
+    return left < rxd_record_size(record) ? "a record that is cut short" : NULL;
 }
 
 static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
@@ -341,12 +396,10 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
     }
     if (has_places(record->kind))
         raw += 4;
-    for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE) {
-        record->places[i].addr = get64(raw);
-        record->places[i].len = get64(raw + 8);
-        record->places[i].key = get64(raw + 16);
-    }
-    return raw;
+    for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE)
+        record->places[i] = get_place(raw);
+    record->raw_segments = raw;
+    return raw + record->segment_count * (size_t)RXD_PLACE_SIZE;
 }
 
 /* A whole message with no fields but perhaps a tag, or bytes of a large one: false, and it is

@@ -26,6 +26,7 @@ enum {
     RXD_PAYLOAD_MAX = 65535, /* bytes behind a record */
     RXD_CONTEXTS = 64,       /* receive contexts of an endpoint, at most */
     RXD_UNASKED_UNIT = 1024, /* bytes that `unasked` of an introduction counts */
+    RXD_LENDS = 1,           /* an ability: it knows LENT, BORROWS, SEGMENTS */
 };
 
 enum rxd_head_flag {
@@ -42,6 +43,7 @@ struct rxd_head {
     uint64_t epoch;       /* of the sender's state for this receiver; a later one is larger */
     uint32_t giving;      /* the number that the receiver is to use */
     uint8_t unasked;      /* it takes so much of a message unasked; 0: it knows no such bytes */
+    uint8_t abilities;    /* RXD_LENDS; bits that mean nothing to us are those of later ones */
     struct rxd_name name; /* of the sender; points into the packet */
 };
 
@@ -56,6 +58,8 @@ enum rxd_kind {
     RXD_DONE,    /* a request has ended, with the error `size`, or 0 */
     RXD_GONE,    /* the bytes that taker `id` asked for are there no more */
     RXD_FOLLOW,  /* ordered, behind its message `id`: bytes from `size` on, unasked */
+    RXD_LENT, /* the bytes of READ `id` are for the lower's reads, at its places, until the reader
+                  * says DONE to loan `taker`, or asks for them (PULL) */
 };
 
 enum rxd_record_flag {
@@ -66,6 +70,8 @@ enum rxd_record_flag {
     RXD_TO_CONTEXT = 16, /* of a request: for a receive context other than the first */
     RXD_FOLLOWED = 32,   /* of a message: bytes follow in RXD_FOLLOW, before any other request */
     RXD_AGAIN = 64,      /* of PULL: those were not kept; from the first of them on */
+    RXD_BORROWS = 64,    /* of READ: the requester's lower reads, where the target's lends */
+    RXD_SEGMENTS = 128,  /* of WRITE: as READABLE, of several segments, each at an address */
 };
 
 struct rxd_record {
@@ -78,8 +84,12 @@ struct rxd_record {
     uint32_t context;   /* RXD_TO_CONTEXT: from 1 on */
     uint32_t follows;   /* RXD_FOLLOWED: so many bytes */
     uint8_t place_count, datatype, op, function;
+    uint8_t segment_count; /* RXD_SEGMENTS: 2 to RXD_PLACES */
     const uint8_t *payload;
-    size_t len;                           /* bytes of payload */
+    size_t len; /* bytes of payload */
+    /* RXD_SEGMENTS: what is written to a packet; where they are in one, for rxd_segments. */
+    const struct fi_rma_iov *segments;
+    const uint8_t *raw_segments;
     struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
 };
 
@@ -128,6 +138,9 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
     memset(record, 0, offsetof(struct rxd_record, places));
     record->kind = (uint8_t)kind;
 }
+
+/* The segments of a record, which was read from a packet; its bytes are still valid. */
+void rxd_segments(const struct rxd_record *record, struct fi_rma_iov segments[RXD_PLACES]);
 
 /* Writes all but the payload; returns where that goes. */
 uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw);

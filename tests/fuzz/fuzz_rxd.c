@@ -13,7 +13,8 @@ static void check_bounds(const struct rxd_record *record, const uint8_t *raw, si
 {
     must(record->payload >= raw && record->len <= left);
     must((size_t)(record->payload - raw) <= left - record->len);
-    must(record->place_count <= RXD_PLACES);
+    must(record->place_count <= RXD_PLACES && record->segment_count <= RXD_PLACES);
+    must(!(record->segment_count < 2) == !!(record->flags & RXD_SEGMENTS));
     if (record->kind == RXD_MSG || record->kind == RXD_WRITE)
         must(record->len <= record->size);
 #ifdef FUZZ_PLANTED
@@ -29,14 +30,17 @@ static void check_bounds(const struct rxd_record *record, const uint8_t *raw, si
         must(record->size + record->len > record->size);
 }
 
-static void check_again(const struct rxd_record *record, size_t size, bool ordered)
+static void check_again(struct rxd_record *record, size_t size, bool ordered)
 {
+    struct fi_rma_iov segments[RXD_PLACES], its[RXD_PLACES];
     uint8_t *bytes = malloc(size);
     struct rxd_record again;
     size_t again_size;
 
     must(bytes != NULL);
     must(rxd_record_size(record) + record->len == size);
+    rxd_segments(record, segments);
+    record->segments = segments;
     must(rxd_record_put(record, bytes) == bytes + size - record->len);
     if (record->len)
         memcpy(bytes + size - record->len, record->payload, record->len);
@@ -46,6 +50,9 @@ static void check_again(const struct rxd_record *record, size_t size, bool order
     must(again.taker == record->taker && again.len == record->len);
     must(again.context == record->context && again.follows == record->follows);
     must(!memcmp(again.places, record->places, again.place_count * sizeof(again.places[0])));
+    rxd_segments(&again, its);
+    must(again.segment_count == record->segment_count);
+    must(!memcmp(its, segments, again.segment_count * sizeof(its[0])));
     /* Cut short anywhere it is refused. */
     for (size_t i = 0; i < size; i += 1 + size / 64)
         must(rxd_record_get(bytes, i, ordered, &again, &again_size) != NULL);
@@ -65,7 +72,7 @@ static void check_head(const struct rxd_head *head)
     if (!(head->flags & RXD_INTRO))
         return;
     must(again.epoch == head->epoch && again.giving == head->giving);
-    must(again.unasked == head->unasked);
+    must(again.unasked == head->unasked && again.abilities == head->abilities);
     must(rxd_name_equal(&again.name, &head->name));
 }
 

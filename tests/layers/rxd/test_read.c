@@ -169,14 +169,10 @@ static struct mr *region;
 
 static struct message_access *begin_a_write(void)
 {
+    static const struct fi_rma_iov lent = {.addr = 1000, .len = SIZE, .key = 9};
     static uint8_t to[SIZE];
-    struct message_request request = {.kind = MESSAGE_WRITE,
-                                      .id = 5,
-                                      .size = SIZE,
-                                      .len = FIRST,
-                                      .lent = true,
-                                      .lent_addr = 1000,
-                                      .lent_key = 9};
+    struct message_request request = {
+        .kind = MESSAGE_WRITE, .id = 5, .size = SIZE, .len = FIRST, .lent_count = 1, .lent = &lent};
     struct remote remote = {.mr_count = 1, .iov = {{to, SIZE}}, .count = 1};
     struct message_access *access;
 

@@ -14,7 +14,9 @@ enum {
     ROOM = 256
 };
 
-static uint8_t bytes[ROOM];
+static uint8_t bytes[2 * ROOM];
+
+static const struct fi_rma_iov segments[] = {{1000, 5000, 1}, {7000, 3000, 2}};
 
 static const char *again(const struct rxd_record *record, size_t cut, struct rxd_record *got)
 {
@@ -106,10 +108,35 @@ static const struct rxd_record good[] = {
      .len = 5},
     {.kind = RXD_FOLLOW, .id = 9, .size = 5, .len = 100},
     {.kind = RXD_PULL, .flags = RXD_AGAIN, .id = 9, .taker = 6, .size = 105},
+    {.kind = RXD_READ,
+     .flags = RXD_BORROWS | RXD_TO_CONTEXT,
+     .id = 3,
+     .taker = 9,
+     .size = 8,
+     .context = 2,
+     .place_count = 1,
+     .places = {{1, 8, 2}}},
+    {.kind = RXD_LENT,
+     .id = 3,
+     .taker = 17,
+     .size = 12,
+     .place_count = 2,
+     .places = {{1, 8, 2}, {40, 4, 3}}},
+    {.kind = RXD_WRITE,
+     .flags = RXD_SEGMENTS | RXD_HAS_DATA,
+     .id = 2,
+     .size = 8000,
+     .data = 5,
+     .len = 8,
+     .place_count = 1,
+     .segment_count = 2,
+     .segments = segments,
+     .places = {{16, 8000, 7}}},
 };
 
 static void records_come_out_as_they_went_in(void **state)
 {
+    struct fi_rma_iov its[RXD_PLACES];
     struct rxd_record got;
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -128,6 +155,9 @@ static void records_come_out_as_they_went_in(void **state)
         assert_int_equal(got.place_count, good[i].place_count);
         assert_memory_equal(got.places, good[i].places,
                             good[i].place_count * sizeof(got.places[0]));
+        assert_int_equal(got.segment_count, good[i].segment_count);
+        rxd_segments(&got, its);
+        assert_memory_equal(its, segments, got.segment_count * sizeof(its[0]));
         assert_non_null(again(&good[i], 1, &got));
     }
 }
@@ -137,7 +167,7 @@ static void records_that_cannot_be_are_refused(void **state)
     struct rxd_record got,
         all[] = {
             {.kind = 0},
-            {.kind = RXD_FOLLOW + 1},
+            {.kind = RXD_LENT + 1},
             {.kind = RXD_MSG, .size = 1, .len = 2},
             {.kind = RXD_MSG, .size = 1},
             {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
@@ -173,10 +203,53 @@ static void records_that_cannot_be_are_refused(void **state)
              .len = 1,
              .place_count = 1,
              .places = {{0, 2, 0}}},
+            {.kind = RXD_LENT, .place_count = 1},
+            {.kind = RXD_LENT, .size = 1},
+            {.kind = RXD_LENT, .size = 2, .place_count = 1, .places = {{0, 1, 0}}},
+            {.kind = RXD_LENT, .size = 1, .place_count = 2, .places = {{0, 1, 0}, {0, 0, 0}}},
+            {.kind = RXD_LENT, .size = 1, .len = 1, .place_count = 1, .places = {{0, 1, 0}}},
+            {.kind = RXD_LENT,
+             .flags = RXD_BORROWS,
+             .size = 1,
+             .place_count = 1,
+             .places = {{0, 1, 0}}},
+            {.kind = RXD_WRITE, .flags = RXD_BORROWS, .place_count = 1},
+            {.kind = RXD_MSG, .flags = RXD_SEGMENTS, .size = 2, .len = 1},
+            {.kind = RXD_READ, .flags = RXD_SEGMENTS, .place_count = 1},
         };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         assert_non_null(again(&all[i], 0, &got));
+}
+
+/* Of a write of 8000 bytes. */
+static void segments_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        unsigned flags, count;
+        struct fi_rma_iov segments[5];
+    } all[] = {
+        {0, 0, {{0}}},
+        {0, 1, {{1, 8000, 1}}},
+        {0, 5, {{1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}}},
+        {0, 2, {{1, 8000, 1}, {1, 0, 1}}},
+        {0, 2, {{1, 4000, 1}, {1, 4001, 1}}},
+        {0, 2, {{1, 8001, 1}, {1, UINT64_MAX, 1}}},
+        {RXD_READABLE, 2, {{1, 4000, 1}, {1, 4000, 1}}},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rxd_record got, record = {.kind = RXD_WRITE,
+                                         .flags = (uint8_t)(RXD_SEGMENTS | all[i].flags),
+                                         .size = 8000,
+                                         .len = 8,
+                                         .place_count = 1,
+                                         .segment_count = (uint8_t)all[i].count,
+                                         .segments = all[i].segments,
+                                         .places = {{16, 8000, 7}}};
+
+        assert_non_null(again(&record, 0, &got));
+    }
 }
 
 static void heads_say_who_sends(void **state)
@@ -186,7 +259,8 @@ static void heads_say_who_sends(void **state)
                                        .ack = 6,
                                        .epoch = 7,
                                        .giving = 8,
-                                       .unasked = 200};
+                                       .unasked = 200,
+                                       .abilities = RXD_LENDS};
 
     assert_int_equal(addr_from_str("[fe80::1%2]:7471", SIZE_MAX, &head.name.addr), 0);
     rxd_head_put(&head, bytes);
@@ -196,6 +270,7 @@ static void heads_say_who_sends(void **state)
     assert_int_equal(got.epoch, 7);
     assert_int_equal(got.giving, 8);
     assert_int_equal(got.unasked, 200);
+    assert_int_equal(got.abilities, RXD_LENDS);
     assert_true(addr_equal(&got.name.addr.sa, &head.name.addr.sa));
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
@@ -207,6 +282,7 @@ static void heads_say_who_sends(void **state)
     assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
     assert_true(rxd_name_equal(&got.name, &head.name));
     assert_int_equal(got.unasked, 200);
+    assert_int_equal(got.abilities, RXD_LENDS);
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
     head.flags = RXD_ORDERED; /* nobody's */
@@ -219,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_out_as_they_went_in),
         cmocka_unit_test(records_that_cannot_be_are_refused),
+        cmocka_unit_test(segments_that_cannot_be_are_refused),
         cmocka_unit_test(heads_say_who_sends),
     };
 

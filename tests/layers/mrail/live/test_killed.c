@@ -3,7 +3,7 @@
  * Writer and target of large writes are processes, and one of them is killed when the first bytes
  * of a write have landed: what the writer has posted ends, each once; the target is told of no
  * write that is not whole, nothing lands any more once its region is closed, and another writer
- * reaches it.
+ * reaches it. Likewise with a reader and its target.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -53,6 +53,15 @@ struct host {
 };
 
 static struct shared *shared;
+
+/* What a test runs on. */
+struct setting {
+    const char *spec;
+    bool reads; /* the "writer" reads: the target's memory has ones, and the last region is its own
+                 * memory */
+};
+
+static bool reads;
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \
@@ -106,16 +115,18 @@ static void look(const struct host *host)
 
 static void be_target(void)
 {
-    unsigned char *copy = malloc(SIZE);
+    unsigned char *copy = malloc(SIZE), *source = malloc(SIZE);
     struct host host;
     struct fid_mr *mr[2];
     size_t len = sizeof(shared->name);
 
     open_host(&host);
-    MUST(copy);
+    MUST(copy && source);
+    if (reads)
+        memset(source, 1, SIZE);
     for (unsigned i = 0; i < 2; i++)
-        MUST(!fi_mr_reg(host.domain, shared->memory[i], SIZE, FI_REMOTE_WRITE, 0, KEY + i, 0,
-                        &mr[i], NULL));
+        MUST(!fi_mr_reg(host.domain, reads && !i ? source : shared->memory[i], SIZE,
+                        FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY + i, 0, &mr[i], NULL));
     MUST(!fi_getname(&host.ep->fid, shared->name, &len));
     shared->named = true;
     while (!shared->over)
@@ -127,6 +138,7 @@ static void be_target(void)
         look(&host);
     MUST(!memcmp(copy, shared->memory[0], SIZE));
     free(copy);
+    free(source); /* nothing reads it any more */
     close_host(&host);
     _exit(0);
 }
@@ -187,7 +199,11 @@ static unsigned post_all(const struct host *host, unsigned char *bytes, fi_addr_
                                  .context = (void *)&shared->ended[posted],
                                  .data = region ? LAST : 0};
 
-        rc = fi_writemsg(host->ep, &msg, FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE);
+        if (reads && !region)
+            rc = fi_readmsg(host->ep, &msg, FI_COMPLETION);
+        else
+            rc = fi_writemsg(host->ep, &msg,
+                             FI_COMPLETION | FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE);
         MUST(!rc || rc == -FI_EAGAIN);
     }
     return posted;
@@ -196,13 +212,14 @@ static unsigned post_all(const struct host *host, unsigned char *bytes, fi_addr_
 /* Until one of them fails, or (all_good) once. */
 static void be_writer(unsigned count, bool all_good)
 {
-    unsigned char *bytes = malloc(SIZE);
+    unsigned char *own = malloc(SIZE), *bytes = reads && !all_good ? shared->memory[0] : own;
     struct host host;
     unsigned posted, good;
     fi_addr_t to;
 
     open_host(&host);
-    memset(bytes, all_good ? 2 : 1, SIZE);
+    if (bytes == own)
+        memset(bytes, all_good ? 2 : 1, SIZE);
     while (!shared->named)
         usleep(1000);
     MUST(fi_av_insert(host.av, shared->name, 1, &to, 0, NULL) == 1);
@@ -214,7 +231,7 @@ static void be_writer(unsigned count, bool all_good)
     } while (!all_good && good == posted);
     MUST(!all_good || good == count);
     close_host(&host);
-    free(bytes);
+    free(own);
     _exit(0);
 }
 
@@ -265,9 +282,12 @@ static void wait_for_bytes(pid_t pid)
 /* A target, and a writer whose writes are under way. */
 static void begin(void **state, pid_t *target, pid_t *writer)
 {
+    const struct setting *setting = *state;
+
     memset(shared, 0, sizeof(*shared));
-    setenv("FI_PROVIDER", *state, 1);
-    print_message("%s\n", (const char *)*state);
+    setenv("FI_PROVIDER", setting->spec, 1);
+    reads = setting->reads;
+    print_message("%s, %s\n", setting->spec, reads ? "reads" : "writes");
     *target = start(false, 0, false);
     *writer = start(true, WRITES, false);
     wait_for_bytes(*writer);
@@ -308,14 +328,17 @@ static void a_target_closes_when_its_writer_is_killed(void **state)
     ends_well(target);
 }
 
+#define STRIPES "mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]"
+#define PACKETS "mrail(same=yes,reads=no);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]"
 #define EACH(test)                                                                                 \
-    cmocka_unit_test_prestate(test,                                                                \
-                              (void *)"mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]"),    \
-        cmocka_unit_test_prestate(                                                                 \
-            test, (void *)"mrail(same=yes,reads=no);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]")
+    cmocka_unit_test_prestate(test, &settings[0]), cmocka_unit_test_prestate(test, &settings[1]),  \
+        cmocka_unit_test_prestate(test, &settings[2]),                                             \
+        cmocka_unit_test_prestate(test, &settings[3])
 
 int main(void)
 {
+    static struct setting settings[] = {
+        {STRIPES, false}, {PACKETS, false}, {STRIPES, true}, {PACKETS, true}};
     const struct CMUnitTest tests[] = {
         EACH(a_killed_target_ends_all_writes),
         EACH(a_killed_writer_leaves_its_target_alone),
