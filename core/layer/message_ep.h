@@ -488,6 +488,12 @@ int message_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype data
 /* A record of one; named: with a number. NULL without memory. */
 struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
                                   enum message_kind kind, bool named);
+/* The same of a message that is answered, without a number, and of which no bytes move but those of
+ * its packet. */
+struct message_op *message_op_get_brief(struct message_peer *peer,
+                                        const struct message_posting *posting);
+/* The end of such a one, without an error. */
+void message_op_end_brief(struct message_op *op);
 /* Makes a packet the whole of an operation (its move stays NULL): once it has left, or cannot, it
  * is reported. */
 void message_packet_is_op(struct message_packet *packet, const struct message_posting *posting);
@@ -562,6 +568,11 @@ int message_match(struct message_peer *peer, const struct message_told *told,
 /* Ends a message, and gives the entry back. */
 void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
                      const struct message_told *told, int err);
+/* The same, in few instructions, of a whole message of len bytes, without data, for the endpoint's
+ * own context: false, and nothing has happened, where it has no receive, or that is not a usual one
+ * (match_quick.h). */
+bool message_deliver_brief(struct message_peer *peer, bool tagged, uint64_t tag,
+                           const uint8_t *bytes, size_t len);
 /* Adds one of zeroed memory, which has told and receipt, to its peer. */
 void message_inbound_add(struct message_inbound *inbound, struct message_peer *peer, size_t saved);
 /* Frees it. */

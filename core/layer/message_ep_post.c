@@ -74,6 +74,23 @@ void message_op_end(struct message_op *op, int err)
     report(from, context, kind, wanted, err, prov_errno);
 }
 
+void message_op_end_brief(struct message_op *op)
+{
+    struct message_ep *ep = op->handle.peer->ep;
+    struct message_context *from = op->from;
+    void *context = op->context;
+    uint64_t kind = op->kind;
+    bool wanted = op->wanted;
+
+    list_detach(&op->of_peer);
+    ep->used--;
+    from->used--;
+    pool_put(&ep->ops, op);
+    if (!from->closing)
+        complete(&from->endpoint.binding, BIND_SEND, wanted, context, kind, 0, NULL, 0, 0,
+                 FI_ADDR_NOTAVAIL);
+}
+
 void message_op_settle(struct message_op *op)
 {
     if (op->answered && op->handle.peer->ep->wire->is_over(op))
@@ -132,22 +149,56 @@ static void op_moved(struct message_move *move)
 
 /* ---- Its record ---- */
 
-struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
-                                  enum message_kind kind, bool named)
+/* The fields that each has. */
+static inline void op_init(struct message_op *op, struct message_peer *peer,
+                           const struct message_posting *posting, enum message_kind kind)
 {
     const struct op *post = posting->op;
-    struct message_ep *ep = peer->ep;
-    struct message_op *op = pool_get(&ep->ops);
 
-    if (!op)
-        return NULL;
     op->handle = (struct message_handle){.kind = kind, .peer = peer, .id = IDS_NONE};
     op->from = posting->from;
     op->context = post->context;
     op->kind = post->kind;
     op->wanted = is_wanted(op->from, post);
-    op->answered = false;
     op->err = op->prov_errno = 0;
+}
+
+static inline void op_begin(struct message_op *op, struct message_peer *peer)
+{
+    list_attach(&op->of_peer, &peer->ops);
+    peer->ep->used++;
+    op->from->used++;
+}
+
+struct message_op *message_op_get_brief(struct message_peer *peer,
+                                        const struct message_posting *posting)
+{
+    struct message_op *op = pool_get(&peer->ep->ops);
+
+    if (!op)
+        return NULL;
+    op_init(op, peer, posting, MESSAGE_SEND);
+    op->answered = true;
+    /* No bytes of it move: as much as its end by message_op_end looks at. */
+    op->move.pending = 0;
+    op->move.direct = false;
+    op->move.taker = 0;
+    list_init(&op->move.link);
+    op->taker.handle = NULL;
+    op_begin(op, peer);
+    return op;
+}
+
+struct message_op *message_op_get(struct message_peer *peer, const struct message_posting *posting,
+                                  enum message_kind kind, bool named)
+{
+    struct message_ep *ep = peer->ep;
+    struct message_op *op = pool_get(&ep->ops);
+
+    if (!op)
+        return NULL;
+    op_init(op, peer, posting, kind);
+    op->answered = false;
     op->iov_count = 0;
     op->move = (struct message_move){.peer = peer, .idle = op_moved};
     list_init(&op->move.link);
@@ -156,9 +207,7 @@ struct message_op *message_op_get(struct message_peer *peer, const struct messag
         pool_put(&ep->ops, op);
         return NULL;
     }
-    list_attach(&op->of_peer, &peer->ops);
-    ep->used++;
-    op->from->used++;
+    op_begin(op, peer);
     return op;
 }
 

@@ -10,6 +10,7 @@
 #include "core/layer/message_ep.h"
 #include "core/layer/message_wire.h"
 #include "core/match/match_entry.h"
+#include "core/match/match_quick.h"
 
 /* ---- Delivery ---- */
 
@@ -59,6 +60,30 @@ void message_deliver(struct message_peer *peer, struct fi_peer_rx_entry *entry,
     else
         report_error(context, peer, entry, told, flags, err);
     match_entry_free(entry);
+}
+
+bool message_deliver_brief(struct message_peer *peer, bool tagged, uint64_t tag,
+                           const uint8_t *bytes, size_t len)
+{
+    struct message_ep *ep = peer->ep;
+    struct match *match = ep->own.match;
+    struct rx *rx;
+
+    if (__builtin_expect(ep->rx || !match || match->watch || ep->own.closing, 0) ||
+        __builtin_expect(ep->source_err && peer->addr == FI_ADDR_UNSPEC, 0))
+        return false;
+    rx = match_quick_take(match, tagged ? &match->tag : &match->msg, tag, len);
+    if (__builtin_expect(!rx, 0))
+        return false;
+    if (__builtin_expect(len == sizeof(uint64_t), 1))
+        memcpy(rx->iov[0].iov_base, bytes, sizeof(uint64_t));
+    else if (len)
+        memcpy(rx->iov[0].iov_base, bytes, len);
+    complete(&ep->endpoint.binding, BIND_RECV, rx->entry.flags & FI_COMPLETION, rx->entry.context,
+             rx->entry.flags & ~FI_COMPLETION, len, rx->iov[0].iov_base, 0, tag,
+             message_peer_source(peer));
+    pool_put(&match->pool, rx);
+    return true;
 }
 
 /* ---- Messages that are kept ---- */

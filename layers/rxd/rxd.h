@@ -7,7 +7,8 @@
  *   rxd_peer    peers, and their ends          rxd_out      packets out
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
- *   rxd_read    bytes that the lower reads      rxd_lend     reads, whose target lends its memory
+ *   rxd_read    bytes that the lower reads     rxd_lend     reads, whose target lends its memory
+ *   rxd_quick   the usual small message, both ways
  */
 #ifndef WEFT_LAYERS_RXD_RXD_H
 #define WEFT_LAYERS_RXD_RXD_H
@@ -35,7 +36,9 @@ struct rxd_records {
 /* Memory of one packet, out or in. base.len: out: of records. */
 struct rxd_packet {
     struct message_packet base;
-    struct list ops; /* out: struct rxd_op.in_packet, that are sent with it */
+    /* Out: struct rxd_op.in_packet, that are sent when the peer has it, or (early) when the lower
+     * has. */
+    struct list ops, early;
     /* base.other: the context of a read, of no bytes: for whom, NULL once that is forgotten; and
      * its memory as the lower wants it, or NULL. */
     struct message_handle *reads;
@@ -56,9 +59,8 @@ struct rxd_packet {
 struct rxd_op {
     struct message_op base;
     struct list in_packet;
-    bool sent;           /* it ends when it is both sent and answered */
-    bool early;          /* sent is when the lower has its packet, not when the peer has */
-    unsigned lent_count; /* the peer may read its segments */
+    bool sent;                        /* it ends when it is both sent and answered */
+    unsigned lent_count;              /* the peer may read its segments */
     struct fid_mr *lent[MESSAGE_IOV]; /* so many */
     struct rxd_borrowed *borrowed;    /* by a read, from its target; or NULL */
     bool borrows;                     /* it may be */
@@ -177,6 +179,30 @@ bool rxd_op_stays(struct message_op *op, int err);
 void rxd_op_put(struct message_op *op);
 void rxd_op_give_up(struct message_op *op);
 
+/* An operation's record, ready for a packet. early: it ends when the lower has that; brief then. */
+struct rxd_op *rxd_op_get(struct rxd_peer *peer, const struct message_posting *posting,
+                          enum message_kind kind, bool answered, bool early);
+
+/* ---- rxd_quick.c ---- */
+
+/* A message that is in one packet is ours when that is written. So unless its application asks for
+ * more (FI_TRANSMIT_COMPLETE) its end does not depend on when the peer looks: one that has what it
+ * waited for may not look for long. Whether there is a peer at all is waited for. */
+static inline bool rxd_ends_early(const struct rxd_peer *peer, const struct op *op)
+{
+    const uint64_t more =
+        FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | OP_DELIVERED;
+
+    return peer->introduced && !(op->flags & more);
+}
+
+/* The usual message: it is in one packet, and ends when the lower has that. */
+bool rxd_is_quick(const struct rxd_peer *peer, const struct op *op);
+ssize_t rxd_start_quick(struct rxd_peer *peer, const struct message_posting *posting);
+/* The next record, if it is such a message and its receive a usual one: carried out, in few
+ * instructions. False: nothing has happened. */
+bool rxd_take_quick(struct rxd_peer *peer, struct rxd_records *records);
+
 /* ---- rxd_out.c ---- */
 
 /* Where a record, with its payload, is written; NULL without memory. It is sent with the next
@@ -185,9 +211,11 @@ struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fen
 struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
 /* An ordered one behind all others, for bytes that were not asked for; NULL without memory. */
 struct rxd_packet *rxd_out_behind(struct rxd_peer *peer);
-/* The short way of a message that nothing waits before, in one packet: false, and nothing has
- * happened, where the lower does not take it now. */
-bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *post);
+/* A packet for a message that nothing waits before, in no queue; NULL without memory. */
+struct rxd_packet *rxd_out_lone(struct rxd_peer *peer);
+/* Sends it, of which nothing else is remembered: false, and it is gone, where the lower does not
+ * take it now. */
+bool rxd_out_send_lone(struct rxd_packet *packet);
 /* A record, whose payload goes where the result says; NULL without memory. */
 uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record);
 /* A record of no payload. Breaks the peer without memory. */

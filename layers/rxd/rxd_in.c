@@ -226,6 +226,8 @@ static void read_records(struct rxd_peer *peer, struct rxd_records *records)
         struct rxd_record record;
         size_t size = 0;
 
+        if (records->ordered && rxd_take_quick(peer, records))
+            continue;
         wrong = rxd_record_get(records->bytes + records->at, records->len - records->at,
                                records->ordered, &record, &size);
         records->at += size;

@@ -21,6 +21,7 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     packet->slice_count = 0;
     packet->records = packet->bytes + base->ep->prefix + rxd_ep_of(base->ep)->heads;
     list_init(&packet->ops);
+    list_init(&packet->early);
     if (ordered)
         packet->sequence = peer->next_out++;
     return packet;
@@ -121,34 +122,6 @@ static uint8_t *put_head(struct rxd_packet *packet)
     return start - peer->base.ep->prefix;
 }
 
-/* Ops that end when the lower has the packet: in `early` meanwhile, since it may be sent, and
- * gone, when the lower returns. True: the first op was of them. */
-static bool take_early(struct rxd_packet *packet, struct list *early)
-{
-    bool first =
-        !list_empty(&packet->ops) && list_item(packet->ops.next, struct rxd_op, in_packet)->early;
-
-    list_init(early);
-    list_for_each_safe (pos, after, &packet->ops) {
-        if (!list_item(pos, struct rxd_op, in_packet)->early)
-            continue;
-        list_detach(pos);
-        list_attach(pos, early);
-    }
-    packet->owed = !list_empty(early);
-    packet->base.ep->owed += packet->owed;
-    return first;
-}
-
-static void put_back(struct rxd_packet *packet, struct list *early, bool first)
-{
-    if (first)
-        list_join(&packet->ops, early);
-    list_join(early, &packet->ops);
-    packet->base.ep->owed -= packet->owed;
-    packet->owed = false;
-}
-
 /* Each of them is sent. Operations that a report posts go behind. */
 static void settle_all(struct list *ops)
 {
@@ -161,6 +134,17 @@ static void settle_all(struct list *ops)
     }
 }
 
+/* The same of those whose end the lower's taking of the packet is. */
+static void end_early(struct list *ops)
+{
+    while (!list_empty(ops)) {
+        struct rxd_op *op = list_item(ops->next, struct rxd_op, in_packet);
+
+        list_detach(&op->in_packet);
+        message_op_end_brief(&op->base);
+    }
+}
+
 /* more: another packet follows at once. False when the lower takes no more for now, or the peer has
  * broken. */
 static bool send_packet(struct rxd_packet *packet, bool more)
@@ -168,36 +152,42 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     uint8_t *start = put_head(packet);
     size_t len = (size_t)(packet->records - start) + packet->base.len;
-    struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out, early;
+    struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out;
+    struct list early; /* the packet may be sent, and gone, when the lower returns */
     const struct message_slices slices = {.iov = packet->slices, .count = packet->slice_count};
-    bool first = take_early(packet, &early);
+    bool owed = !list_empty(&packet->early);
 
+    list_init(&early);
+    list_join(&packet->early, &early);
+    packet->owed = owed;
+    peer->base.ep->owed += owed;
     peer->in_flight++;
     if (message_packet_send(&packet->base, queue, start, len, &slices, more)) {
         peer->told = peer->next_in;
         peer->answer = false;
-        settle_all(&early);
+        end_early(&early);
         return true;
     }
     peer->in_flight--;
-    put_back(packet, &early, first);
+    packet->owed = false;
+    peer->base.ep->owed -= owed;
+    list_join(&early, &packet->early);
     return false;
 }
 
-bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const struct op *op)
+struct rxd_packet *rxd_out_lone(struct rxd_peer *peer)
 {
-    struct rxd_packet *packet = packet_get(peer, true);
-    const struct message_slices none = {.count = 0};
-    struct list queue;
-    uint8_t *payload, *start;
+    return packet_get(peer, true);
+}
 
-    if (!packet)
-        return false;
-    payload = rxd_record_put(record, packet->records);
-    iov_gather(op->iov, op->count, 0, payload, record->len);
-    packet->base.len = (size_t)(payload - packet->records) + record->len;
+bool rxd_out_send_lone(struct rxd_packet *packet)
+{
+    struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
+    const struct message_slices none = {.count = 0};
+    uint8_t *start = put_head(packet);
+    struct list queue;
+
     packet->owed = true;
-    start = put_head(packet);
     list_init(&queue);
     peer->in_flight++;
     peer->base.ep->owed++;
@@ -217,12 +207,16 @@ bool rxd_out_alone(struct rxd_peer *peer, const struct rxd_record *record, const
 static bool may_leave(const struct rxd_packet *packet)
 {
     const struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
-    const struct rxd_op *oldest = list_item(peer->base.ops.next, struct rxd_op, base.of_peer);
+    const struct rxd_op *oldest;
 
     if (packet->sequence - peer->acked >= RXD_WINDOW)
         return false;
-    return !packet->fence || list_empty(&packet->ops) ||
-           oldest == list_item(packet->ops.next, struct rxd_op, in_packet);
+    if (__builtin_expect(!packet->fence, 1) ||
+        (list_empty(&packet->ops) && list_empty(&packet->early)))
+        return true;
+    oldest = list_item(peer->base.ops.next, struct rxd_op, base.of_peer);
+    return oldest == list_item(packet->ops.next, struct rxd_op, in_packet) ||
+           oldest == list_item(packet->early.next, struct rxd_op, in_packet);
 }
 
 static bool owes_ack(const struct rxd_peer *peer)

@@ -114,6 +114,7 @@ static void drop_packets(struct rxd_peer *peer)
     list_for_each (item, &old) {
         struct rxd_packet *packet = list_item(item, struct rxd_packet, base.link);
 
+        list_join(&packet->early, &packet->ops);
         while (!list_empty(&packet->ops))
             list_detach(packet->ops.next);
         if (packet->base.move)

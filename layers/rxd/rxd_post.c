@@ -70,17 +70,18 @@ void rxd_op_give_up(struct message_op *op)
 /* ---- Requests ---- */
 
 /* answered: it ends without an answer of the peer's. */
-static struct rxd_op *op_get(struct rxd_peer *peer, const struct message_posting *posting,
-                             enum message_kind kind, bool answered)
+struct rxd_op *rxd_op_get(struct rxd_peer *peer, const struct message_posting *posting,
+                          enum message_kind kind, bool answered, bool early)
 {
-    struct message_op *base = message_op_get(&peer->base, posting, kind, !answered);
+    struct message_op *base = early ? message_op_get_brief(&peer->base, posting)
+                                    : message_op_get(&peer->base, posting, kind, !answered);
     struct rxd_op *op;
 
     if (!base)
         return NULL;
     base->answered = answered;
     op = rxd_op_of(base);
-    op->sent = op->early = false;
+    op->sent = false;
     op->lent_count = 0;
     op->borrowed = NULL;
     op->unasked = 0;
@@ -90,7 +91,8 @@ static struct rxd_op *op_get(struct rxd_peer *peer, const struct message_posting
 }
 
 /* A packet with the record, and where its payload goes. */
-static uint8_t *put_request(struct rxd_op *op, const struct op *post, struct rxd_record *record)
+static uint8_t *put_request(struct rxd_op *op, const struct op *post, struct rxd_record *record,
+                            bool early)
 {
     size_t size = rxd_record_size(record) + record->len;
     struct rxd_packet *packet =
@@ -101,7 +103,7 @@ static uint8_t *put_request(struct rxd_op *op, const struct op *post, struct rxd
         return NULL;
     payload = rxd_record_put(record, packet->records + packet->base.len);
     packet->base.len += size;
-    list_attach(&op->in_packet, &packet->ops);
+    list_attach(&op->in_packet, early ? &packet->early : &packet->ops);
     return payload;
 }
 
@@ -117,16 +119,6 @@ static void set_data(struct rxd_record *record, const struct message_posting *po
         return;
     record->flags |= RXD_HAS_DATA;
     record->data = post->data;
-}
-
-/* A message that is in one packet is ours when that is written. So unless its application asks for
- * more (FI_TRANSMIT_COMPLETE) its end does not depend on when the peer looks: one that has what it
- * waited for may not look for long. Whether there is a peer at all is waited for. */
-static bool ends_early(const struct rxd_peer *peer, const struct op *post)
-{
-    const uint64_t more = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE;
-
-    return peer->introduced && !(post->flags & more);
 }
 
 /* Bytes that go with a request: all that fit, or a little of a larger one. The rest is read, leaves
@@ -161,6 +153,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     bool message = record->kind == RXD_MSG;
     size_t len = post->len;
     struct rxd_lent lent;
+    bool answered, early;
     struct rxd_op *op;
     uint8_t *payload;
 
@@ -168,8 +161,9 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     divide(peer, post, record, &lent);
     if (post->flags & OP_DELIVERED && message)
         record->flags |= RXD_WANTS_DONE;
-    op = op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE,
-                message && record->len == len && !(record->flags & RXD_WANTS_DONE));
+    answered = message && record->len == len && !(record->flags & RXD_WANTS_DONE);
+    early = answered && rxd_ends_early(peer, post);
+    op = rxd_op_get(peer, posting, message ? MESSAGE_SEND : MESSAGE_WRITE, answered, early);
     if (!op) {
         rxd_take_back(lent.mr, lent.count);
         return -FI_ENOMEM;
@@ -178,9 +172,8 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     for (unsigned i = 0; i < lent.count; i++)
         op->lent[i] = lent.mr[i];
     op->base.len = op->base.move.total = len;
-    op->early = op->base.answered && ends_early(peer, post);
     record->id = message_handle_id(&op->base.handle);
-    payload = put_request(op, post, record);
+    payload = put_request(op, post, record, early);
     if (!payload)
         return message_op_give_up(&op->base);
     iov_gather(post->iov, post->count, 0, payload, record->len);
@@ -194,30 +187,6 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     return 0;
 }
 
-/* Nothing is to be remembered of a message that ends early, and has nothing before it: it leaves in
- * a packet of its own. */
-static bool send_alone(struct rxd_peer *peer, const struct message_posting *posting,
-                       struct rxd_record *record)
-{
-    const struct op *post = posting->op;
-    struct message_context *from = posting->from;
-    bool alone = list_empty(&peer->ordered) && list_empty(&peer->base.out) && peer->theirs &&
-                 peer->in_flight < RXD_CORK && peer->next_out - peer->acked < RXD_WINDOW;
-
-    if (!alone || post->flags & (FI_MORE | FI_FENCE) || !ends_early(peer, post) ||
-        post->len > rxd_ep_of(peer->base.ep)->room - rxd_record_size(record))
-        return false;
-    record->size = record->len = post->len;
-    if (!rxd_out_alone(peer, record, post))
-        return false;
-    if (!from->closing)
-        complete(&from->endpoint.binding, BIND_SEND,
-                 !op_is_inject(post) &&
-                     completion_wanted(from->endpoint.binding.tx_selective, post->flags),
-                 post->context, post->kind, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-    return true;
-}
-
 static ssize_t start_message(struct rxd_peer *peer, const struct message_posting *posting)
 {
     const struct op *post = posting->op;
@@ -229,7 +198,7 @@ static ssize_t start_message(struct rxd_peer *peer, const struct message_posting
         record.tag = post->tag;
     }
     set_data(&record, posting);
-    return send_alone(peer, posting, &record) ? 0 : start_bytes(peer, posting, &record);
+    return start_bytes(peer, posting, &record);
 }
 
 /* A request whose answer is bytes for op's segments. */
@@ -240,7 +209,7 @@ static ssize_t start_fetch(struct rxd_op *op, const struct op *post, struct rxd_
         message_take(&op->base.taker, &op->base.handle, 0, 0, want, want);
     record->id = message_handle_id(&op->base.handle);
     record->taker = want ? record->id : 0;
-    *payload = put_request(op, post, record);
+    *payload = put_request(op, post, record, false);
     return *payload ? 0 : message_op_give_up(&op->base);
 }
 
@@ -257,7 +226,7 @@ static ssize_t start_rma(struct rxd_peer *peer, const struct message_posting *po
     set_data(&record, posting);
     if (record.kind == RXD_WRITE)
         return start_bytes(peer, posting, &record);
-    op = op_get(peer, posting, MESSAGE_READ, false);
+    op = rxd_op_get(peer, posting, MESSAGE_READ, false, false);
     if (!op)
         return -FI_ENOMEM;
     message_op_copy_segments(&op->base, post);
@@ -284,7 +253,7 @@ static ssize_t start_atomic(struct rxd_peer *peer, const struct message_posting 
 {
     const struct op *post = posting->op;
     struct rxd_record record = {.kind = RXD_ATOMIC};
-    struct rxd_op *op = op_get(peer, posting, MESSAGE_ATOMIC, false);
+    struct rxd_op *op = rxd_op_get(peer, posting, MESSAGE_ATOMIC, false, false);
     uint8_t *payload;
     ssize_t rc;
 
@@ -309,7 +278,8 @@ ssize_t rxd_start(struct message_peer *base, const struct message_posting *posti
     switch (op->group) {
     case OP_GROUP_RMA: rc = start_rma(peer, posting); break;
     case OP_GROUP_ATOMIC: rc = start_atomic(peer, posting); break;
-    default: rc = start_message(peer, posting); break;
+    default:
+        rc = rxd_is_quick(peer, op) ? rxd_start_quick(peer, posting) : start_message(peer, posting);
     }
     if (!rc && !list_empty(&peer->ordered))
         rxd_out_added(peer, op->flags & FI_MORE);

@@ -13,6 +13,7 @@
 
 #include <rdma/fi_rma.h>
 
+#include "core/base/little_endian.h"
 #include "layers/rxd/rxd_name.h"
 
 enum {
@@ -93,6 +94,12 @@ struct rxd_record {
     struct fi_rma_iov places[RXD_PLACES]; /* len of atomics: elements */
 };
 
+/* Fields that a message in one packet may have. */
+struct rxd_fields {
+    uint64_t tag, data;
+    uint32_t context;
+};
+
 /* Values of `function` of an atomic. */
 enum rxd_function {
     RXD_PLAIN,
@@ -141,6 +148,50 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
 
 /* The segments of a record, which was read from a packet; its bytes are still valid. */
 void rxd_segments(const struct rxd_record *record, struct fi_rma_iov segments[RXD_PLACES]);
+
+/* A whole message of one packet, with the fields of its flags: where its payload goes. */
+static inline uint8_t *rxd_message_put(uint8_t *raw, unsigned flags, size_t len,
+                                       const struct rxd_fields *fields)
+{
+    put32(raw, (uint32_t)RXD_MSG | flags << 8 | (uint32_t)len << 16);
+    put32(raw + 4, 0); /* nothing will answer it */
+    put64(raw + 8, len);
+    raw += RXD_RECORD_SIZE;
+    if (flags & RXD_TAGGED) {
+        put64(raw, fields->tag);
+        raw += 8;
+    }
+    if (flags & RXD_HAS_DATA) {
+        put64(raw, fields->data);
+        raw += 8;
+    }
+    if (flags & RXD_TO_CONTEXT) {
+        put32(raw, fields->context);
+        raw += 4;
+    }
+    return raw;
+}
+
+/* The record at raw, of which an ordered packet has `left` bytes, if it is a whole message with no
+ * fields but perhaps a tag: its payload. NULL: it is another, or wrong. */
+static inline const uint8_t *rxd_message_get(const uint8_t *raw, size_t left, bool *tagged,
+                                             uint64_t *tag, size_t *len)
+{
+    size_t at = RXD_RECORD_SIZE;
+    uint32_t word;
+
+    if (left < RXD_RECORD_SIZE)
+        return NULL;
+    word = get32(raw);
+    *len = word >> 16;
+    *tagged = word & (uint32_t)RXD_TAGGED << 8;
+    at += *tagged ? 8 : 0;
+    if ((word & 0xffff & ~((uint32_t)RXD_TAGGED << 8)) != RXD_MSG || get64(raw + 8) != *len ||
+        left < at + *len)
+        return NULL;
+    *tag = *tagged ? get64(raw + RXD_RECORD_SIZE) : 0;
+    return raw + at;
+}
 
 /* Writes all but the payload; returns where that goes. */
 uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw);

@@ -162,6 +162,68 @@ static void records_come_out_as_they_went_in(void **state)
     }
 }
 
+/* Whole messages have a short way of their own, out and in. */
+static void whole_messages_are_written_alike(void **state)
+{
+    for (unsigned flags = 0; flags < RXD_AGAIN; flags++) {
+        const struct rxd_fields fields = {.tag = 3, .data = 4, .context = 5};
+        struct rxd_record record = {.kind = RXD_MSG,
+                                    .flags = (uint8_t)flags,
+                                    .size = 9,
+                                    .len = 9,
+                                    .tag = 3,
+                                    .data = 4,
+                                    .context = 5};
+        uint8_t other[ROOM];
+
+        if (flags & ~(unsigned)(RXD_TAGGED | RXD_HAS_DATA | RXD_TO_CONTEXT))
+            continue;
+        memset(bytes, 0, ROOM);
+        memset(other, 0, ROOM);
+        assert_int_equal(rxd_record_put(&record, bytes) - bytes,
+                         rxd_message_put(other, flags, 9, &fields) - other);
+        assert_memory_equal(bytes, other, ROOM);
+    }
+}
+
+static const uint8_t *short_way(size_t left)
+{
+    bool tagged;
+    uint64_t tag;
+    size_t len;
+    const uint8_t *payload = rxd_message_get(bytes, left, &tagged, &tag, &len);
+
+    if (payload)
+        assert_true(len == 9 && tag == (tagged ? 3 : 0) && (payload - bytes) + len <= left);
+    return payload;
+}
+
+static void only_whole_messages_take_the_short_way(void **state)
+{
+    for (unsigned flags = 0; flags < 2 * RXD_AGAIN; flags++) {
+        struct rxd_record record = {
+            .kind = RXD_MSG, .flags = (uint8_t)flags, .size = 9, .len = 9, .tag = 3};
+        size_t size = rxd_record_size(&record) + 9;
+
+        memset(bytes, 0, ROOM);
+        rxd_record_put(&record, bytes);
+        if (flags & ~(unsigned)RXD_TAGGED) {
+            assert_null(short_way(ROOM));
+            continue;
+        }
+        assert_ptr_equal(short_way(size), bytes + size - 9);
+        for (size_t left = 0; left < size; left++)
+            assert_null(short_way(left));
+        for (unsigned kind = 0; kind < 256; kind++) {
+            bytes[0] = (uint8_t)kind;
+            assert_true(!short_way(ROOM) == (kind != RXD_MSG));
+        }
+        record.size = 10; /* the rest is asked for */
+        rxd_record_put(&record, bytes);
+        assert_null(short_way(ROOM));
+    }
+}
+
 static void records_that_cannot_be_are_refused(void **state)
 {
     struct rxd_record got,
@@ -294,6 +356,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_out_as_they_went_in),
+        cmocka_unit_test(whole_messages_are_written_alike),
+        cmocka_unit_test(only_whole_messages_take_the_short_way),
         cmocka_unit_test(records_that_cannot_be_are_refused),
         cmocka_unit_test(segments_that_cannot_be_are_refused),
         cmocka_unit_test(heads_say_who_sends),
