@@ -100,9 +100,13 @@ int mrail_domain_read_addr(const struct mrail_domain *domain, const void *raw, s
     bool met = false;
     char why[200] = "";
 
-    if (mrail_addr_decode(raw, size, addr, why, sizeof(why)) || size != domain->addr_size) {
-        LOG_WARN("mrail", FI_LOG_AV, "the address of a peer is none of mrail: %s",
-                 *why ? why : "its length is not that of ours");
+    if (size != domain->addr_size) {
+        LOG_WARN("mrail", FI_LOG_AV, "the address has %zu bytes; those of this bracket have %zu",
+                 size, domain->addr_size);
+        return -FI_EINVAL;
+    }
+    if (mrail_addr_decode(raw, size, addr, why, sizeof(why))) {
+        LOG_WARN("mrail", FI_LOG_AV, "the address of a peer is none of mrail: %s", why);
         return -FI_EINVAL;
     }
     for (size_t i = 0; i < domain->count; i++) {

@@ -56,7 +56,8 @@ static const struct {
     {"lnx;shm",
      "lnx joins several lowers, which stand in a bracket: lnx;[... + ...]\n  lnx;shm\n  ^~~",
      false},
-    {"rxm;[tcp+shm]", "rxm", false},
+    {"rxm;[tcp+shm]", "rxm stands on one lower; a bracket needs a join\n  rxm;[tcp+shm]\n  ^~~",
+     false},
     {"lnx;[shm+udp]", "", true}, /* by rxd */
     {"lnx;[shm+arq;udp]", "lnx needs a lower that gives FI_EP_RDM; arq gives reliable packets",
      false},

@@ -57,7 +57,14 @@ static const struct {
      "  mrail;tcp\n"
      "  ^~~~~",
      false},
-    {"rxd;[rxm;tcp+udp]", "rxd", false},
+    {"rxd;[rxm;tcp+udp]",
+     "rxd stands on one lower; a bracket needs a join\n  rxd;[rxm;tcp+udp]\n  ^~~", false},
+    {"[rxm;tcp+rxd;udp]",
+     "a bracket needs a join beside it: lnx or mrail\n  [rxm;tcp+rxd;udp]\n  ^", false},
+    {"mrail;[]", "the name of a part expected, not ']'\n  mrail;[]\n         ^", false},
+    {"mrail;[rxm;tcp+]",
+     "the name of a part expected, not ']'\n  mrail;[rxm;tcp+]\n                 ^", false},
+    {"mrail;[rxm;tcp", "the closing ']' is missing\n  mrail;[rxm;tcp\n        ^", false},
     {"mrail;[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]",
      "rails 1 and 2 are the same device 'lo' (same=yes allows it)", false},
     {"mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]", "", true},
@@ -149,6 +156,43 @@ static void a_wrong_address_is_told(void **state)
     assert_says(said, "\nrefused");
 }
 
+/* A name of so many bytes of the right one. */
+static void set_name(const void *arg)
+{
+    unsigned char raw[256] = {0};
+    size_t len = sizeof(raw);
+    struct pair pair;
+    struct fid_ep *ep;
+
+    pair_open(&pair, "mrail;[rxm;tcp(iface=lo)]");
+    assert_int_equal(fi_getname(&pair.ep[0]->fid, raw, &len), 0);
+    assert_int_equal(fi_endpoint(pair.domain, pair.info, &ep, NULL), 0);
+    if (fi_setname(&ep->fid, raw, *(const size_t *)arg) == -FI_EINVAL)
+        fprintf(stderr, "\nrefused");
+}
+
+static void an_address_of_another_length_is_told(void **state)
+{
+    const size_t lengths[] = {0, 2, 55, 57, 88};
+    char expected[100];
+
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        snprintf(expected, sizeof(expected),
+                 "the address has %zu bytes; those of this bracket have 56", lengths[i]);
+        assert_says(said_by(set_name, &lengths[i]), expected);
+        assert_says(said, "\nrefused");
+    }
+}
+
+/* Three rails have longer addresses, of which two look at the beginning. */
+static void an_address_of_another_bracket_is_told(void **state)
+{
+    const struct address longer = {.theirs = "mrail(same=yes);[shm+shm+rxm;tcp(iface=lo)]"};
+
+    assert_says(said_by(insert, &longer), "the address of a peer is none of mrail");
+    assert_says(said, "\nrefused");
+}
+
 /* ---- Variables ---- */
 
 static void with_rails(const void *arg)
@@ -180,6 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_bracket_is_told),
         cmocka_unit_test(a_wrong_address_is_told),
+        cmocka_unit_test(an_address_of_another_length_is_told),
+        cmocka_unit_test(an_address_of_another_bracket_is_told),
         cmocka_unit_test(wrong_variables_are_told),
     };
 
