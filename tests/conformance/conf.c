@@ -270,6 +270,18 @@ size_t conf_receives(const struct conf_pair *pair, size_t wanted)
     return size < wanted ? size : wanted;
 }
 
+void conf_order(const struct conf_pair *pair)
+{
+#if defined(__SANITIZE_THREAD__)
+    const struct conf_ep *ends[] = {&pair->a, &pair->b};
+
+    for (int i = 0; i < 2; i++) {
+        fi_cq_read(ends[i]->tx, NULL, 0);
+        fi_cq_read(ends[i]->rx, NULL, 0);
+    }
+#endif
+}
+
 struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *context)
 {
     long long deadline = conf_now_ms() + CONF_TIMEOUT_MS;
@@ -279,6 +291,7 @@ struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *co
         conf_check(conf_now_ms() < deadline, "no completion for %p in %d ms", context,
                    CONF_TIMEOUT_MS);
     }
+    conf_order(pair);
     for (size_t i = 0;; i++) {
         if (end->seen[i].context == context) {
             struct conf_seen found = end->seen[i];
