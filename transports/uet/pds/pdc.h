@@ -154,6 +154,7 @@ struct pds {
     bool urgent;       /* a peer waits for what pds_run will do */
     uint16_t pushable; /* the PDC whose new source is all that it is urgent for; 0: none */
     bool hurries;      /* the caller is about to leave */
+    bool marked;       /* the packet that is being taken has a congestion mark */
     uint64_t paused;   /* when the caller has last looked late */
     struct pdc **ids;  /* 65536; [0] is never used */
     uint16_t last_id;
@@ -269,7 +270,7 @@ void pdc_detect_loss(struct pdc *pdc);
 void pdc_rx_init(struct pdc_rx *rx, const struct pds *pds);
 void pdc_rx_finish(struct pdc *pdc);
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
-                      size_t len, bool marked);
+                      size_t len);
 /* body: what of its payload the header has not. */
 void pdc_take_control(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
                       size_t len);

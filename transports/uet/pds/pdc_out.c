@@ -96,7 +96,7 @@ void pdc_send_nack(struct pdc *pdc, enum pds_nack code, uint32_t psn, uint32_t p
 {
     struct pds_header header = {
         .type = PDS_NACK,
-        .flags = retx ? PDS_RETX : 0,
+        .flags = (uint8_t)((retx ? PDS_RETX : 0) | (pdc->pds->marked ? PDS_MARKED : 0)),
         .nack_code = (uint8_t)code,
         .psn = psn,
         .spdcid = pdc->id,
@@ -129,7 +129,7 @@ void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *
 {
     struct pds_header header = {
         .type = PDS_NACK,
-        .flags = refused->flags & PDS_RETX,
+        .flags = (uint8_t)((refused->flags & PDS_RETX) | (pds->marked ? PDS_MARKED : 0)),
         .nack_code = (uint8_t)code,
         .psn = refused->psn,
         .dpdcid = refused->spdcid,

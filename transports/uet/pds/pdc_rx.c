@@ -130,13 +130,22 @@ static void put_default(uint8_t header[SES_RESPONSE_MAX], uint8_t *len, uint8_t 
 }
 
 /* At once, with a response of its own. */
+/* The congestion mark of requests that no acknowledgement has told of. */
+static uint8_t tell_mark(struct pdc *pdc)
+{
+    uint8_t flag = pdc->rx->ack_marked ? PDS_MARKED : 0;
+
+    pdc->rx->ack_marked = false;
+    return flag;
+}
+
 static void acknowledge_now(struct pdc *pdc, uint64_t number, uint8_t flags,
                             const struct pds_answer *answer)
 {
     struct pdc_ack ack = {
         .number = number,
         .next = answer->next,
-        .flags = (uint8_t)(flags | (answer->guaranteed ? PDS_WANTS_CLEAR : 0)),
+        .flags = (uint8_t)(flags | tell_mark(pdc) | (answer->guaranteed ? PDS_WANTS_CLEAR : 0)),
         .header = answer->header,
         .header_len = answer->header_len,
         .data = answer->data,
@@ -151,7 +160,7 @@ static void send_stored(struct pdc *pdc, const struct pdc_stored *stored, uint8_
     struct pdc_ack ack = {
         .number = stored->number,
         .next = stored->next,
-        .flags = (uint8_t)(flags | (stored->guaranteed ? PDS_WANTS_CLEAR : 0)),
+        .flags = (uint8_t)(flags | tell_mark(pdc) | (stored->guaranteed ? PDS_WANTS_CLEAR : 0)),
         .header = stored->bytes,
         .header_len = stored->len,
     };
@@ -173,12 +182,12 @@ void pdc_rx_acknowledge(struct pdc *pdc)
     struct pdc_ack ack = {
         .number = rx->ack_number,
         .next = rx->ack_next,
-        .flags = (uint8_t)((rx->ack_marked ? PDS_MARKED : 0) | (rx->ack_retx ? PDS_RETX : 0)),
+        .flags = (uint8_t)(tell_mark(pdc) | (rx->ack_retx ? PDS_RETX : 0)),
         .header = rx->ack_header,
         .header_len = rx->ack_len,
     };
 
-    rx->ack_due = rx->ack_held = rx->ack_marked = rx->ack_retx = false;
+    rx->ack_due = rx->ack_held = rx->ack_retx = false;
     rx->bytes = rx->weight = 0;
     rx->packets = 0;
     pdc_send_ack(pdc, &ack);
@@ -207,6 +216,7 @@ static void take_again(struct pdc *pdc, uint64_t number, const struct pds_header
     pdc->pds->counters.duplicates++;
     if (!(header->flags & PDS_RETX))
         return; /* the network's doing: its acknowledgement is under way */
+    pdc->rx->ack_marked |= pdc->pds->marked;
     if (stored && stored->finished)
         send_stored(pdc, stored, PDS_RETX);
     else if (stored)
@@ -272,11 +282,12 @@ static bool nears_window(const struct pdc *pdc)
 
 /* Is its acknowledgement due? The peer waits for it where it says so, or where so much has come
  * that it may have to stop; else it leaves with what this side does next. */
-static void note_due(struct pdc *pdc, const struct pds_header *header, bool marked)
+static void note_due(struct pdc *pdc, const struct pds_header *header)
 {
     const struct pds_settings *settings = &pdc->pds->settings;
     struct pdc_rx *rx = pdc->rx;
-    bool asked = header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || marked || settings->ack_each;
+    bool asked =
+        header->flags & (PDS_AR | PDS_SYN | PDS_RETX) || pdc->pds->marked || settings->ack_each;
 
     rx->ack_due |= asked || rx->bytes >= settings->ack_trigger;
     if (asked || nears_window(pdc))
@@ -300,7 +311,7 @@ static void note_received(struct pdc *pdc, uint64_t number, size_t len)
 }
 
 static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64_t number,
-                        const struct pds_answer *answer, bool marked)
+                        const struct pds_answer *answer)
 {
     uint8_t flags = header->flags & PDS_RETX ? PDS_RETX : 0;
 
@@ -311,12 +322,12 @@ static void take_answer(struct pdc *pdc, const struct pds_header *header, uint64
     } else {
         acknowledge_soon(pdc, number, answer);
         pdc->rx->ack_retx = flags;
-        note_due(pdc, header, marked);
+        note_due(pdc, header);
     }
 }
 
 static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t number,
-                     const uint8_t *body, size_t len, bool marked)
+                     const uint8_t *body, size_t len)
 {
     struct pds *pds = pdc->pds;
     struct pds_answer answer = {.kind = ANSWER_NOW};
@@ -342,11 +353,11 @@ static void take_new(struct pdc *pdc, const struct pds_header *header, uint64_t 
     }
     note_received(pdc, number, len);
     count_bytes(pdc, len);
-    pdc->rx->ack_marked |= marked;
+    pdc->rx->ack_marked |= pds->marked;
     /* Without memory for its place, the answer is lost with the acknowledgement that it is in. */
     if ((answer.kind == ANSWER_LATER || answer.guaranteed) && !store(pdc, number, &answer))
         pdc->failed = true;
-    take_answer(pdc, header, number, &answer, marked);
+    take_answer(pdc, header, number, &answer);
 }
 
 static uint64_t number_of(const struct pdc *pdc, uint32_t psn)
@@ -355,7 +366,7 @@ static uint64_t number_of(const struct pdc *pdc, uint32_t psn)
 }
 
 void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const uint8_t *body,
-                      size_t len, bool marked)
+                      size_t len)
 {
     uint64_t number = number_of(pdc, header->psn);
 
@@ -372,7 +383,7 @@ void pdc_take_request(struct pdc *pdc, const struct pds_header *header, const ui
     if (serial_has(&pdc->rx->serial, number))
         take_again(pdc, number, header);
     else if (!is_refused(pdc, header, number))
-        take_new(pdc, header, number, body, len, marked);
+        take_new(pdc, header, number, body, len);
 }
 
 void pdc_answer(struct pdc *pdc, uint64_t number, const struct pds_answer *answer)

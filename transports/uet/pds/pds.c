@@ -540,7 +540,7 @@ static bool mode_agrees(const struct pdc *pdc, const struct pds_header *header)
 }
 
 static void take_numbered(struct pds *pds, const union addr *from, const struct pds_header *header,
-                          const uint8_t *body, size_t len, bool marked)
+                          const uint8_t *body, size_t len)
 {
     struct pdc *pdc =
         header->flags & PDS_SYN ? find_or_open(pds, from, header) : find_open(pds, from, header);
@@ -562,7 +562,7 @@ static void take_numbered(struct pds *pds, const union addr *from, const struct 
     } else if (header->type == PDS_CONTROL) {
         pdc_take_control(pdc, header, body, len);
     } else {
-        pdc_take_request(pdc, header, body, len, marked);
+        pdc_take_request(pdc, header, body, len);
     }
 }
 
@@ -605,6 +605,7 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
     struct pdc *pdc;
 
     pds->now = now;
+    pds->marked = marked;
     if (size < 0) {
         pds->counters.malformed++;
         return;
@@ -612,7 +613,7 @@ void pds_receive(struct pds *pds, uint64_t now, const union addr *from, const ui
     bytes += size;
     len -= (size_t)size;
     if (pds_is_request(header.type) || header.type == PDS_CONTROL) {
-        take_numbered(pds, from, &header, bytes, len, marked);
+        take_numbered(pds, from, &header, bytes, len);
     } else if (pds_is_ack(header.type)) {
         pdc = find_sender(pds, from, &header);
         if (pdc)
