@@ -156,12 +156,14 @@ struct pds {
     bool hurries;      /* the caller is about to leave */
     bool marked;       /* the packet that is being taken has a congestion mark */
     uint64_t paused;   /* when the caller has last looked late */
-    struct pdc **ids;  /* 65536; [0] is never used */
+    struct pdc **ids;  /* [0] is never used */
+    unsigned id_count; /* of ids: to the end of the last block that is this node's */
     uint16_t last_id;
     struct pds_ref chosen; /* by the last message */
     bool lacks_ids;
     unsigned count, room; /* ids in use, and ids that may be */
-    struct list *buckets;
+    struct list *buckets; /* of our PDCs, by key; behind them of peers', by address and id */
+    size_t bucket_count;  /* of either; a power of two */
     struct list active, used, waiting; /* waiting: sources without a PDC */
     /* Of PDCs with something under way; of those without: so many that a timer of the first kind
      * would look long for its place among them. */
@@ -186,14 +188,16 @@ void rudi_take_response(struct pds *pds, const union addr *from, const struct pd
 void rudi_take_nack(struct pds *pds, const union addr *from, const struct pds_header *header);
 
 enum {
-    PDS_IDS = 65536,
-    PDS_BUCKETS = 4096,
+    PDS_BUCKETS_MIN = 16, /* for as many PDCs as there may be, but no more than */
+    PDS_BUCKETS_MAX = 4096,
     PDS_START_DISTANCE = 65536 /* of Start_PSN from the last one used */
 };
 
 /* ---- pdc_table.c ---- */
 
 uint64_t pds_random(struct pds *pds);
+/* Of settings.ids. False: no memory. */
+bool pdc_ids_init(struct pds *pds);
 /* NULL: no id, no memory. Not in a bucket. */
 struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, uint32_t start);
 /* Out of all tables; its packets and sources have ended. */

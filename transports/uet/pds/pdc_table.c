@@ -21,7 +21,7 @@ static struct list *bucket_of_peer(const struct pds *pds, const union addr *from
 {
     uint64_t hash = addr_hash(&from->sa) ^ peer_id * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &pds->buckets[PDS_BUCKETS + (hash ^ hash >> 32) % PDS_BUCKETS];
+    return &pds->buckets[pds->bucket_count + ((hash ^ hash >> 32) & (pds->bucket_count - 1))];
 }
 
 static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *key)
@@ -30,7 +30,7 @@ static struct list *bucket_of_key(const struct pds *pds, const struct pds_key *k
                    (uint64_t)key->tclass << 8 | key->mode;
     uint64_t hash = addr_hash(&key->to.sa) ^ use * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &pds->buckets[(hash ^ hash >> 32) % PDS_BUCKETS];
+    return &pds->buckets[(hash ^ hash >> 32) & (pds->bucket_count - 1)];
 }
 
 static bool same_key(const struct pds_key *a, const struct pds_key *b)
@@ -59,12 +59,12 @@ void pdc_insert_peer(struct pdc *pdc)
 
 struct pdc *pdc_at(const struct pds *pds, uint16_t id)
 {
-    return pds->ids[id];
+    return id < pds->id_count ? pds->ids[id] : NULL;
 }
 
 struct pdc *pdc_of(const struct pds *pds, struct pds_ref ref)
 {
-    struct pdc *pdc = pds->ids[ref.id];
+    struct pdc *pdc = pdc_at(pds, ref.id);
 
     return pdc && pdc->generation == ref.generation ? pdc : NULL;
 }
@@ -92,8 +92,72 @@ static uint16_t free_id(struct pds *pds)
         pds->last_id++;
         while (!is_own(pds, pds->last_id))
             pds->last_id = (uint16_t)((pds->last_id | (PDS_ID_BLOCK - 1)) + 1);
-    } while (!pds->last_id || pds->ids[pds->last_id]);
+    } while (!pds->last_id || pdc_at(pds, pds->last_id));
     return pds->last_id;
+}
+
+/* The table goes to the end of the last block. */
+static bool grow_ids(struct pds *pds, uint64_t ids)
+{
+    unsigned count = PDS_IDS;
+    struct pdc **grown;
+
+    while (count > PDS_ID_BLOCK && !(ids >> (count / PDS_ID_BLOCK - 1) & 1))
+        count -= PDS_ID_BLOCK;
+    if (count <= pds->id_count)
+        return true;
+    grown = calloc(count, sizeof(*grown));
+    if (!grown)
+        return false;
+    if (pds->id_count)
+        memcpy(grown, pds->ids, pds->id_count * sizeof(*grown));
+    free(pds->ids);
+    pds->ids = grown;
+    pds->id_count = count;
+    return true;
+}
+
+void pds_set_ids(struct pds *pds, uint64_t ids)
+{
+    unsigned room = 0;
+
+    if (!grow_ids(pds, ids))
+        ids = pds->settings.ids;
+    for (unsigned block = 0; block < PDS_IDS / PDS_ID_BLOCK; block++)
+        room += (unsigned)(ids >> block & 1) * PDS_ID_BLOCK;
+    pds->settings.ids = ids;
+    pds->room = room - (ids & 1); /* id 0 is none */
+}
+
+bool pds_lacks_ids(struct pds *pds)
+{
+    bool lacks = pds->lacks_ids;
+
+    pds->lacks_ids = false;
+    return lacks;
+}
+
+/* Somewhere in a block: a former owner of it may have peers that still send to its ids, and if each
+ * began with the first ones, these would be those of the next owner. */
+static void begin_ids(struct pds *pds)
+{
+    unsigned first = (unsigned)pds_random(pds) % PDS_IDS, id = first;
+
+    while (!(pds->settings.ids >> id / PDS_ID_BLOCK & 1)) {
+        id = (id + PDS_ID_BLOCK) % PDS_IDS;
+        if (id == first)
+            break;
+    }
+    pds->last_id = (uint16_t)id;
+}
+
+bool pdc_ids_init(struct pds *pds)
+{
+    if (!grow_ids(pds, pds->settings.ids))
+        return false;
+    pds_set_ids(pds, pds->settings.ids);
+    begin_ids(pds);
+    return true;
 }
 
 /* ---- Life ---- */

@@ -46,7 +46,7 @@ const struct pds_settings pds_defaults = {
 
 static void start_lists(struct pds *pds)
 {
-    for (size_t i = 0; i < 2 * PDS_BUCKETS; i++)
+    for (size_t i = 0; i < 2 * pds->bucket_count; i++)
         list_init(&pds->buckets[i]);
     list_init(&pds->active);
     list_init(&pds->used);
@@ -60,18 +60,13 @@ static void start_lists(struct pds *pds)
     pool_init_dense(&pds->pdcs, sizeof(struct pdc), 0);
 }
 
-/* Somewhere in a block: a former owner of it may have peers that still send to its ids, and if each
- * began with the first ones, these would be those of the next owner. */
-static void begin_ids(struct pds *pds)
+static size_t buckets_for(unsigned pdcs)
 {
-    unsigned first = (unsigned)pds_random(pds) % PDS_IDS, id = first;
+    size_t count = PDS_BUCKETS_MIN;
 
-    while (!(pds->settings.ids >> id / PDS_ID_BLOCK & 1)) {
-        id = (id + PDS_ID_BLOCK) % PDS_IDS;
-        if (id == first)
-            break;
-    }
-    pds->last_id = (uint16_t)id;
+    while (count < pdcs && count < PDS_BUCKETS_MAX)
+        count *= 2;
+    return count;
 }
 
 struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops *ops, void *arg,
@@ -85,18 +80,18 @@ struct pds *pds_create(const struct pds_settings *settings, const struct pds_ops
     pds->ops = ops;
     pds->arg = arg;
     pds->random = seed;
-    pds->ids = calloc(PDS_IDS, sizeof(struct pdc *));
-    pds->buckets = malloc(2 * PDS_BUCKETS * sizeof(*pds->buckets));
-    if (!pds->ids || !pds->buckets) {
-        free(pds->ids);
-        free(pds->buckets);
+    pds->bucket_count = buckets_for(settings->pdcs);
+    pds->buckets = malloc(2 * pds->bucket_count * sizeof(*pds->buckets));
+    if (!pds->buckets) {
         free(pds);
         return NULL;
     }
     start_lists(pds);
     pds->secret = pds_random(pds);
-    pds_set_ids(pds, settings->ids);
-    begin_ids(pds);
+    if (!pdc_ids_init(pds)) {
+        pds_destroy(pds);
+        return NULL;
+    }
     return pds;
 }
 
@@ -129,24 +124,6 @@ void pds_destroy(struct pds *pds)
 const struct pds_counters *pds_counters(const struct pds *pds)
 {
     return &pds->counters;
-}
-
-bool pds_lacks_ids(struct pds *pds)
-{
-    bool lacks = pds->lacks_ids;
-
-    pds->lacks_ids = false;
-    return lacks;
-}
-
-void pds_set_ids(struct pds *pds, uint64_t ids)
-{
-    unsigned room = 0;
-
-    for (unsigned block = 0; block < PDS_IDS / PDS_ID_BLOCK; block++)
-        room += (unsigned)(ids >> block & 1) * PDS_ID_BLOCK;
-    pds->settings.ids = ids;
-    pds->room = room - (ids & 1); /* id 0 is none */
 }
 
 unsigned pds_count(const struct pds *pds)

@@ -27,6 +27,7 @@ enum {
     PDS_MPR_MAX = 255 * PDS_MPR_UNIT,
     PDS_ANSWER_DATA = 8192, /* bytes of data on an acknowledgement */
     PDS_RETRY_FOREVER = 31, /* of nack_count */
+    PDS_IDS = 65536,
     PDS_ID_BLOCK = 1024,
 };
 
@@ -239,7 +240,7 @@ uint64_t pds_deadline(const struct pds *pds);
 const struct pds_counters *pds_counters(const struct pds *pds);
 /* There was no id for a PDC, but fewer than settings.pdcs are open; asked for once. */
 bool pds_lacks_ids(struct pds *pds);
-/* These are this node's from now on, as settings.ids. */
+/* These are this node's from now on, as settings.ids. Without memory nothing changes. */
 void pds_set_ids(struct pds *pds, uint64_t ids);
 /* PDCs that there are. */
 unsigned pds_count(const struct pds *pds);
