@@ -80,7 +80,7 @@ struct domain {
     struct domain_reports reports;
     struct progress_group *progress_group;
     /* fi_cq_strerror of a prov_errno that is no FI_E code; NULL, or NULL from it: it is one. */
-    const char *(*error_text)(int prov_errno);
+    const char *(*error_text)(const struct domain *domain, int prov_errno);
     size_t auth_key_size; /* bytes of authorization keys of regions; 0: the part has none */
     uint64_t mr_flags;    /* flags of registration of the part's own, which it looks at itself */
     /* A key that the provider chooses (FI_MR_PROV_KEY) for a region of those flags, of a random

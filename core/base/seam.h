@@ -141,6 +141,17 @@ enum {
     CONTROL_OWN = -0x57450104,
 };
 
+/* fi_control of a domain between our own parts, through hooks too: the meaning of a prov_errno. */
+enum {
+    /* struct error_text. 0; -FI_ENOSYS: it has none. */
+    CONTROL_ERROR_TEXT = -0x57450105,
+};
+
+struct error_text {
+    int code;
+    const char *text; /* out */
+};
+
 struct own_object {
     const char *table; /* its name, or NULL */
     struct fid *fid;   /* out */

@@ -219,12 +219,12 @@ struct message_peer {
     fi_addr_t lower;           /* in the lower's AV */
     struct list attended;      /* in ep->attention or ep->stalled */
     struct list broken;        /* in ep->broken */
-    int err;
-    bool heard;              /* since it was last looked for */
-    bool gone;               /* it has ended, and has said nothing since */
-    unsigned busy;           /* accesses under way */
-    unsigned takes;          /* takers that are owed something */
-    struct list ops;         /* struct message_op.of_peer */
+    int err, code;             /* of its end: FI_E, and the lower's prov_errno or 0 */
+    bool heard;                /* since it was last looked for */
+    bool gone;                 /* it has ended, and has said nothing since */
+    unsigned busy;             /* accesses under way */
+    unsigned takes;            /* takers that are owed something */
+    struct list ops;           /* struct message_op.of_peer */
     struct list out, flying; /* packets: data and answers that wait for the lower; with the lower */
     struct list inbounds, accesses;
 };
@@ -263,6 +263,7 @@ struct message_ep {
     struct cq_sink sink;
     struct av_watch watch;
     bool user_ids, source_err, running, closing;
+    int code;           /* prov_errno of the lower's error that is being told, or 0 */
     bool driven;        /* the lower is enabled, and not being closed: progress may drive it */
     size_t prefix;      /* in front of packets */
     size_t packet_size; /* bytes of a packet without it */
@@ -510,6 +511,8 @@ size_t message_op_set_result(struct message_op *op, const struct op *post);
 void message_op_settle(struct message_op *op);
 /* Its end, whatever is outstanding; reports unless the endpoint is being closed. */
 void message_op_end(struct message_op *op, int err);
+/* prov_errno of an operation that ends with that err. */
+int message_code_of(const struct message_ep *ep, int err);
 /* The peer has answered; err: 0, or a positive FI_E code, with which nothing more moves. */
 void message_op_answered(struct message_op *op, int err, int prov_errno);
 

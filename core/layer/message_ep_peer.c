@@ -302,6 +302,7 @@ void message_peer_break(struct message_peer *peer, int err, const char *why)
         LOG_WARN(peer->ep->wire->name, FI_LOG_EP_DATA, ": what is under way with %s ends: %s",
                  peer->ep->wire->text(peer, text), why);
     peer->err = err;
+    peer->code = peer->ep->code;
     list_attach(&peer->broken, &peer->ep->broken);
 }
 

@@ -19,6 +19,11 @@ static struct message_context *context_of(struct ep *base)
 
 /* ---- The end of an operation ---- */
 
+int message_code_of(const struct message_ep *ep, int err)
+{
+    return ep->wire->code ? ep->wire->code(ep, err) : err;
+}
+
 static void report(struct message_context *from, void *context, uint64_t kind, bool wanted, int err,
                    int prov_errno)
 {
@@ -35,7 +40,7 @@ static void report(struct message_context *from, void *context, uint64_t kind, b
         .op_context = context,
         .flags = kind,
         .err = err,
-        .prov_errno = prov_errno ? prov_errno : err,
+        .prov_errno = prov_errno ? prov_errno : message_code_of(from->ep, err),
         .src_addr = FI_ADDR_NOTAVAIL,
     };
     complete_error(&from->endpoint.binding, binding_kind_of(kind), &error);

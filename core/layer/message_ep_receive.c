@@ -27,6 +27,7 @@ static void report_error(struct message_context *context, struct message_peer *p
     size_t own = ep->wire->own_size(ep->lower_info);
     union addr_raw raw;
 
+    error.prov_errno = message_code_of(ep, err);
     error.data = told->data;
     error.tag = told->tag;
     error.src_addr = message_peer_source(peer);

@@ -15,7 +15,9 @@ static void end_broken(struct message_ep *ep)
         struct message_peer *peer = list_item(ep->broken.next, struct message_peer, broken);
 
         list_detach(&peer->broken);
+        ep->code = peer->code;
         ep->wire->peer_reset(peer, peer->err);
+        ep->code = 0;
     }
 }
 
@@ -121,7 +123,11 @@ static ssize_t sink_writeerr(struct fid_peer_cq *peer, const struct fi_cq_err_en
     if (!packet)
         return 0;
     if (!packet->in) {
-        packet->ep->wire->sent(packet, error->err);
+        struct message_ep *ep = packet->ep;
+
+        ep->code = error->prov_errno;
+        ep->wire->sent(packet, error->err);
+        ep->code = 0;
         return 0;
     }
     packet->ep->posted--;

@@ -61,6 +61,8 @@ struct message_wire {
     void (*flush)(struct message_peer *peer, bool more);
     void (*sent)(struct message_packet *packet, int err);
     void (*dropped)(struct message_packet *packet);
+    /* prov_errno of an operation that ends with err, with ep->code; NULL: err. */
+    int (*code)(const struct message_ep *ep, int err);
     /* A peer's lower has written into our memory, and had a receive for the data that tells of it:
      * peers of that wire do that only where it is not NULL. */
     void (*written)(struct message_ep *ep, size_t len, uint64_t data, fi_addr_t src);

@@ -326,7 +326,8 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
                                size_t len)
 {
     struct cq *cq = object_of(fid, struct cq, fid);
-    const char *text = cq->domain->error_text ? cq->domain->error_text(prov_errno) : NULL;
+    const struct domain *domain = cq->domain;
+    const char *text = domain->error_text ? domain->error_text(domain, prov_errno) : NULL;
 
     progress_lock(cq->progress);
     if (err_data && err_data == cq->text)

@@ -11,7 +11,7 @@
  *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
  *   srd_native  accesses by the device         srd_burst    packets of one message out
  *   srd_implicit  peers that the application has not inserted
- *   srd_device  memory that the CPU does not reach
+ *   srd_device  memory that the CPU does not reach    srd_error  numbers and texts of errors
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
 #define WEFT_LAYERS_SRD_SRD_H
@@ -37,7 +37,10 @@ enum srd_error {
     SRD_ERR_NO_MEMORY = 4105,
     SRD_ERR_ADDRESS = 4111, /* no such key, or right */
     SRD_ERR_SIZE = 4115,    /* beyond the end of its memory */
+    SRD_ERR_READ = 4117,
     SRD_ERR_DATATYPE = 4118,
+    SRD_ERR_UNRESPONSIVE = 4124, /* since its handshake */
+    SRD_ERR_UNREACHED = 4126,    /* it has never had one */
     SRD_ERR_ABORTED = 4127,
 };
 
@@ -96,9 +99,9 @@ struct srd_transfer {
     struct srd_bounce *bounce; /* which they are then, and which is freed with it; or NULL */
     size_t at, total;          /* asked of the lower; all */
     unsigned left;             /* requests with the lower */
-    int err;
-    bool waits; /* the lower was full */
-    bool lost;  /* its peer has ended */
+    int err, code;             /* code: the lower's prov_errno, or 0 */
+    bool waits;                /* the lower was full */
+    bool lost;                 /* its peer has ended */
 };
 
 struct srd_inbound {
@@ -345,6 +348,14 @@ void srd_lent_put(struct srd_ep *ep, struct srd_lent *lent);
 /* From the peer, to the sender. */
 const char *srd_take_eor(struct message_peer *peer, const struct srd_header *header);
 const char *srd_take_nack(struct message_peer *peer, const struct srd_header *header);
+
+/* ---- srd_error.c ---- */
+
+/* The lower has failed to send the packet: ep->code becomes what it means on this wire. */
+void srd_error_refine(struct message_packet *packet);
+/* Entries of struct message_wire and struct domain. */
+int srd_error_code(const struct message_ep *ep, int err);
+const char *srd_error_text(const struct domain *base, int code);
 
 /* ---- srd_read.c ---- */
 

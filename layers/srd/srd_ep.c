@@ -158,6 +158,7 @@ static const struct message_wire wire = {
     .flush = srd_flush,
     .sent = srd_sent,
     .dropped = srd_dropped,
+    .code = srd_error_code,
     .written = srd_written,
     .packet = srd_in_packet,
     .run = srd_run,

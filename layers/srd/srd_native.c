@@ -34,9 +34,10 @@ static void ended(struct srd_transfer *transfer)
 {
     struct srd_op *op = transfer->owner;
     int err = op->base.err ? op->base.err : transfer->err;
+    bool device = srd_ep_of(transfer->base.ep)->efa && !op->base.err;
 
     op->transfer = NULL;
-    message_op_answered(&op->base, err, 0);
+    message_op_answered(&op->base, err, device ? transfer->code : 0);
 }
 
 ssize_t srd_start_native(struct srd_peer *peer, const struct message_posting *posting)

@@ -119,6 +119,7 @@ static struct fi_ops_mr regions = {
 void srd_domain_init(struct lower_domain *domain)
 {
     domain->base.fid.mr = &regions;
+    domain->base.error_text = srd_error_text;
 }
 
 struct fid_mr *srd_region_below(const struct message_ep *ep, void *desc, const struct iovec *iov)

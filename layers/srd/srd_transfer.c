@@ -232,8 +232,10 @@ static void request_ended(struct srd_transfer *transfer, int err)
     ep->flying--;
     list_join(&ep->stalled, &ep->attention);
     transfer->left--;
-    if (err && !transfer->err)
+    if (err && !transfer->err) {
         transfer->err = err;
+        transfer->code = ep->code;
+    }
     if (is_over(transfer) && ep->buckets)
         end(transfer);
 }
@@ -244,6 +246,8 @@ __attribute__((noinline)) static void sent_otherwise(struct message_packet *pack
 {
     struct message_move *move = packet->move;
 
+    if (err)
+        srd_error_refine(packet);
     if (packet->other) {
         request_ended(object_of(packet, struct srd_transfer, base), err);
         return;

@@ -31,10 +31,41 @@ static int domain_close(struct fid *fid)
     return 0;
 }
 
+/* Of the device's codes (efa_cq.c). */
+static const char *code_text(const struct domain *domain, int code)
+{
+    static const char *const texts[] = {
+        [1] = "the queue pair was flushed",
+        [2] = "an error of the own queue pair",
+        [3] = "an operation that the queue pair does not know",
+        [4] = "the address handle is not valid",
+        [5] = "the local key is not valid",
+        [6] = "longer than the device or the local segments take",
+        [7] = "the remote address is not valid",
+        [8] = "the peer's device gave up",
+        [9] = "the peer has no such queue pair: its process may have ended",
+        [10] = "the peer has no receive posted",
+        [11] = "longer than the peer's receive",
+        [12] = "the peer's device answered with a status that does not belong there",
+        [13] = "the peer does not answer",
+        [14] = "the peer does not know this address",
+        [15] = "the peer cannot be reached",
+        [18] =
+            "the ends of a write with data take it in two ways (FI_EFA_USE_UNSOLICITED_WRITE_RECV)",
+    };
+
+    return code > 0 && code < (int)(sizeof(texts) / sizeof(*texts)) ? texts[code] : NULL;
+}
+
 static int domain_control(struct fid *fid, int command, void *arg)
 {
     const struct own_addr *addr = arg;
+    struct error_text *error = arg;
 
+    if (command == CONTROL_ERROR_TEXT) {
+        error->text = code_text(NULL, error->code);
+        return error->text ? 0 : -FI_ENOSYS;
+    }
     if (command != CONTROL_ADDR)
         return efa_ops_own(fid, command, arg);
     return addr->len == EFA_ADDR_SIZE && efa_av_usable(addr->bytes) ? 0 : -FI_EINVAL;
@@ -71,32 +102,6 @@ static struct efa_device *device_of(const struct fi_info *info)
     const char *name = info->domain_attr->name, *end = name ? strrchr(name, '-') : NULL;
 
     return end ? efa_device_find(name, (size_t)(end - name)) : NULL;
-}
-
-/* Of the device's codes (efa_cq.c). */
-static const char *code_text(int code)
-{
-    static const char *const texts[] = {
-        [1] = "the queue pair was flushed",
-        [2] = "an error of the own queue pair",
-        [3] = "an operation that the queue pair does not know",
-        [4] = "the address handle is not valid",
-        [5] = "the local key is not valid",
-        [6] = "longer than the device or the local segments take",
-        [7] = "the remote address is not valid",
-        [8] = "the peer's device gave up",
-        [9] = "the peer has no such queue pair: its process may have ended",
-        [10] = "the peer has no receive posted",
-        [11] = "longer than the peer's receive",
-        [12] = "the peer's device answered with a status that does not belong there",
-        [13] = "the peer does not answer",
-        [14] = "the peer does not know this address",
-        [15] = "the peer cannot be reached",
-        [18] =
-            "the ends of a write with data take it in two ways (FI_EFA_USE_UNSOLICITED_WRITE_RECV)",
-    };
-
-    return code > 0 && code < (int)(sizeof(texts) / sizeof(*texts)) ? texts[code] : NULL;
 }
 
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,

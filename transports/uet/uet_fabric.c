@@ -144,6 +144,11 @@ static uint64_t make_key(const struct domain *base, uint64_t flags, uint64_t ran
     return SES_KEY_PROVIDER | (random & SES_KEY_BITS);
 }
 
+static const char *code_text(const struct domain *domain, int code)
+{
+    return ses_code_text(code);
+}
+
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
                          struct fid_domain **ret_domain, void *context)
 {
@@ -154,7 +159,7 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
     if (rc)
         return rc;
-    domain->error_text = ses_code_text;
+    domain->error_text = code_text;
     domain->auth_key_size = UET_JOB_SIZE;
     domain->make_key = make_key;
     domain->mr_flags = FI_UET_MR_IDEMPOTENT;

@@ -68,7 +68,7 @@ static int open_device(struct verbs_domain *domain, const struct fi_info *info)
 }
 
 /* Of an enum ibv_wc_status that is no success. */
-static const char *status_text(int status)
+static const char *status_text(const struct domain *domain, int status)
 {
     return status > 0 && status <= (int)IBV_WC_GENERAL_ERR
                ? verbs_lib.wc_status_str((enum ibv_wc_status)status)

@@ -402,6 +402,47 @@ static void bytes_beyond_the_window_kill(void **state)
     assert_dead();
 }
 
+/* ---- Errors ---- */
+
+static struct fi_cq_err_entry error_of(struct srd_header answer)
+{
+    struct fi_cq_err_entry error = {0};
+
+    send_packet(answer, zeros, answer.len);
+    for (int i = 0; i < 50; i++)
+        drive();
+    assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+    return error;
+}
+
+/* Every number of libfabric's efa has a text, and what a peer says of an error is told. */
+static void errors_have_their_number_and_text(void **state)
+{
+    struct srd_header answer = answers[ANSWERS - 1];
+    char text[128];
+
+    for (int code = 4096; code <= 4127; code++) {
+        fi_cq_strerror(a.cq, code, NULL, text, sizeof(text));
+        if (!strncmp(text, "Unknown", 7))
+            fail_msg("%d has no text", code);
+    }
+    answer.send_id = ask(DELIVERED_WRITE);
+    answer.error = 4111;
+    assert_int_equal(error_of(answer).prov_errno, 4111);
+}
+
+/* One of ours that breaks the protocol, and one of no memory, are none of a device. */
+static void errors_of_the_wire_have_one_too(void **state)
+{
+    struct srd_header answer = {.type = SRD_ATOMRSP, .len = 16};
+    struct fi_cq_err_entry error;
+
+    answer.recv_id = ask(FETCH);
+    error = error_of(answer);
+    assert_int_equal(error.err, FI_EPROTO);
+    assert_int_equal(error.prov_errno, FI_EPROTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -410,7 +451,8 @@ int main(void)
         CASE(a_result_that_is_short_kills),           CASE(more_than_was_read_kills),
         CASE(bytes_behind_what_was_read_kill),        CASE(an_answer_without_bytes_kills),
         CASE(windows_that_add_up_to_too_much_kill),   CASE(more_than_is_read_kills),
-        CASE(bytes_beyond_the_window_kill),
+        CASE(bytes_beyond_the_window_kill),           CASE(errors_have_their_number_and_text),
+        CASE(errors_of_the_wire_have_one_too),
     };
 
     for (size_t i = 0; i < LARGE; i++)

@@ -311,10 +311,10 @@ static void a_message_anew_has_its_size(void **state)
 
 static void a_message_anew_is_asked_for(void **state)
 {
-    struct srd_header header = anew;
+    struct srd_header header = lent;
 
-    header.type = SRD_EAGER_TAG;
-    refuse_anew(header, 5);
+    header.flags = SRD_AFTER_NACK;
+    refuse_anew(header, 0);
 }
 
 static void a_message_is_anew_once(void **state)
