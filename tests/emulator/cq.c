@@ -136,6 +136,8 @@ static struct cq *create(struct ibv_context *context, long entries, void *cq_con
         channel->refcnt++;
     object_add(&cq->object, "completion queue", cq->ex.handle);
     loop_unlock();
+    if (vector)
+        report_why("create_cq: completions are told by vector %u", vector);
     return cq;
 }
 

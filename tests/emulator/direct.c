@@ -40,6 +40,8 @@ static struct end {
     fi_addr_t peer;
 } a, b;
 
+static int vector = -1; /* of the next queue, if it is to have one */
+
 static void check(bool good, const char *what)
 {
     if (good)
@@ -80,6 +82,10 @@ static void open_end(struct end *end)
     size_t len = sizeof(end->name);
     bool no = false;
 
+    if (vector >= 0) {
+        cq.flags = FI_AFFINITY;
+        cq.signaling_vector = vector++;
+    }
     ok(fi_cq_open(domain, &cq, &end->cq, NULL), "fi_cq_open");
     ok(fi_av_open(domain, &av, &end->av, NULL), "fi_av_open");
     ok(fi_endpoint(domain, info, &end->ep, NULL), "fi_endpoint");
@@ -701,6 +707,32 @@ static void blocks_in_no_order(void)
     blocks(false);
 }
 
+/* Each queue is told of its completions by the vector that it asks for; the device has four. */
+static void vectors(void)
+{
+    struct fi_cq_attr attr = {.flags = FI_AFFINITY, .signaling_vector = 4};
+    struct fi_cq_data_entry entry;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+
+    info = ask(FI_MSG, 0);
+    vector = 2;
+    open_all();
+    ok(fi_recv(b.ep, b.memory, 100, fi_mr_desc(b.mr), FI_ADDR_UNSPEC, &b), "fi_recv");
+    ok(fi_send(a.ep, a.memory, 100, fi_mr_desc(a.mr), a.peer, &a), "fi_send");
+    check(fi_cq_sread(b.cq, &entry, 1, NULL, WAIT_MS) == 1 && entry.op_context == &b, "came");
+    check(fi_cq_sread(a.cq, &entry, 1, NULL, WAIT_MS) == 1 && entry.op_context == &a, "went");
+    ok(fi_cq_open(domain, &attr, &cq, NULL), "fi_cq_open");
+    ok(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
+    ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "bind");
+    ok(fi_ep_bind(ep, &a.av->fid, 0), "bind");
+    check(fi_enable(ep) == -FI_EINVAL, "a vector that the device does not have");
+    ok(fi_close(&ep->fid), "fi_close");
+    ok(fi_close(&cq->fid), "fi_close");
+    close_all();
+    fi_freeinfo(info);
+}
+
 static void messages(void)
 {
     offers(false);
@@ -730,6 +762,7 @@ static const struct {
     {"messages", messages}, /* of a device that accesses no memory */
     {"unsolicited", unsolicited_alike},
     {"unsolicited-mixed", unsolicited_mixed},
+    {"vectors", vectors},
     {"layer", layered},
     {"locked", locked},
     {"handles", handles},
