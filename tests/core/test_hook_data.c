@@ -5,13 +5,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include <malloc.h>
+#include <unistd.h>
 
+#include <rdma/fi_endpoint.h>
+
+#include "compose/build.h"
+#include "compose/getinfo.h"
 #include "core/hook/hook.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
 
 /* Memory for arguments that are read on the way: AT(n) is seen as the number n. */
 static char arena[64][1024];
@@ -523,6 +532,9 @@ static struct hook_ep inner = {.base = PASSED, .lower = &lower, .target = {.fid 
 static struct hook_ep outer = {
     .base = PASSED, .lower = &inner.fid, .target = {.ep = &inner.base, .fid = &inner.fid}};
 
+/* What is called. */
+static struct fid_ep *top = &outer.fid;
+
 /* One call of that name, its arguments 11, 12, ... behind the endpoint. */
 static void check(const char *name, ssize_t result, size_t count)
 {
@@ -534,209 +546,127 @@ static void check(const char *name, ssize_t result, size_t count)
         assert_int_equal(seen[i + 1], 11 + i);
 }
 
+#define CHECK(name, count, call)                                                                   \
+    do {                                                                                           \
+        calls = 0;                                                                                 \
+        check(name, call, count);                                                                  \
+    } while (0)
+
 static void msg_passes_through(void **state)
 {
-    struct fid_ep *ep = &outer.fid;
-    ssize_t result;
+    struct fid_ep *ep = top;
 
-    calls = 0;
-    result = ep->msg->recv(ep, AT(11), 12, AT(13), 14, AT(15));
-    check("msg.recv", result, 5);
-    calls = 0;
-    result = ep->msg->recvv(ep, AT(11), AT(12), 13, 14, AT(15));
-    check("msg.recvv", result, 5);
-    calls = 0;
-    result = ep->msg->recvmsg(ep, &sent_msg, 12);
-    check("msg.recvmsg", result, 2);
-    calls = 0;
-    result = ep->msg->send(ep, (void *)11, 12, (void *)13, 14, (void *)15);
-    check("msg.send", result, 5);
-    calls = 0;
-    result = ep->msg->sendv(ep, AT(11), AT(12), 13, 14, AT(15));
-    check("msg.sendv", result, 5);
-    calls = 0;
-    result = ep->msg->sendmsg(ep, &sent_msg, 12);
-    check("msg.sendmsg", result, 2);
-    calls = 0;
-    result = ep->msg->inject(ep, (void *)11, 12, 13);
-    check("msg.inject", result, 3);
-    calls = 0;
-    result = ep->msg->senddata(ep, (void *)11, 12, (void *)13, 14, 15, (void *)16);
-    check("msg.senddata", result, 6);
-    calls = 0;
-    result = ep->msg->injectdata(ep, (void *)11, 12, 13, 14);
-    check("msg.injectdata", result, 4);
+    CHECK("msg.recv", 5, ep->msg->recv(ep, AT(11), 12, AT(13), 14, AT(15)));
+    CHECK("msg.recvv", 5, ep->msg->recvv(ep, AT(11), AT(12), 13, 14, AT(15)));
+    CHECK("msg.recvmsg", 2, ep->msg->recvmsg(ep, &sent_msg, 12));
+    CHECK("msg.send", 5, ep->msg->send(ep, (void *)11, 12, (void *)13, 14, (void *)15));
+    CHECK("msg.sendv", 5, ep->msg->sendv(ep, AT(11), AT(12), 13, 14, AT(15)));
+    CHECK("msg.sendmsg", 2, ep->msg->sendmsg(ep, &sent_msg, 12));
+    CHECK("msg.inject", 3, ep->msg->inject(ep, (void *)11, 12, 13));
+    CHECK("msg.senddata", 6, ep->msg->senddata(ep, (void *)11, 12, (void *)13, 14, 15, (void *)16));
+    CHECK("msg.injectdata", 4, ep->msg->injectdata(ep, (void *)11, 12, 13, 14));
 }
 
 static void tagged_passes_through(void **state)
 {
-    struct fid_ep *ep = &outer.fid;
-    ssize_t result;
+    struct fid_ep *ep = top;
 
-    calls = 0;
-    result = ep->tagged->recv(ep, AT(11), 12, AT(13), 14, 15, 16, AT(17));
-    check("tagged.recv", result, 7);
-    calls = 0;
-    result = ep->tagged->recvv(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17));
-    check("tagged.recvv", result, 7);
-    calls = 0;
-    result = ep->tagged->recvmsg(ep, &sent_tagged, 12);
-    check("tagged.recvmsg", result, 2);
-    calls = 0;
-    result = ep->tagged->send(ep, (void *)11, 12, (void *)13, 14, 15, (void *)16);
-    check("tagged.send", result, 6);
-    calls = 0;
-    result = ep->tagged->sendv(ep, AT(11), AT(12), 13, 14, 15, AT(16));
-    check("tagged.sendv", result, 6);
-    calls = 0;
-    result = ep->tagged->sendmsg(ep, &sent_tagged, 12);
-    check("tagged.sendmsg", result, 2);
-    calls = 0;
-    result = ep->tagged->inject(ep, (void *)11, 12, 13, 14);
-    check("tagged.inject", result, 4);
-    calls = 0;
-    result = ep->tagged->senddata(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17);
-    check("tagged.senddata", result, 7);
-    calls = 0;
-    result = ep->tagged->injectdata(ep, (void *)11, 12, 13, 14, 15);
-    check("tagged.injectdata", result, 5);
+    CHECK("tagged.recv", 7, ep->tagged->recv(ep, AT(11), 12, AT(13), 14, 15, 16, AT(17)));
+    CHECK("tagged.recvv", 7, ep->tagged->recvv(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17)));
+    CHECK("tagged.recvmsg", 2, ep->tagged->recvmsg(ep, &sent_tagged, 12));
+    CHECK("tagged.send", 6, ep->tagged->send(ep, (void *)11, 12, (void *)13, 14, 15, (void *)16));
+    CHECK("tagged.sendv", 6, ep->tagged->sendv(ep, AT(11), AT(12), 13, 14, 15, AT(16)));
+    CHECK("tagged.sendmsg", 2, ep->tagged->sendmsg(ep, &sent_tagged, 12));
+    CHECK("tagged.inject", 4, ep->tagged->inject(ep, (void *)11, 12, 13, 14));
+    CHECK("tagged.senddata", 7,
+          ep->tagged->senddata(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17));
+    CHECK("tagged.injectdata", 5, ep->tagged->injectdata(ep, (void *)11, 12, 13, 14, 15));
 }
 
 static void rma_passes_through(void **state)
 {
-    struct fid_ep *ep = &outer.fid;
-    ssize_t result;
+    struct fid_ep *ep = top;
 
-    calls = 0;
-    result = ep->rma->read(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17);
-    check("rma.read", result, 7);
-    calls = 0;
-    result = ep->rma->readv(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17));
-    check("rma.readv", result, 7);
-    calls = 0;
-    result = ep->rma->readmsg(ep, &sent_rma, 12);
-    check("rma.readmsg", result, 2);
-    calls = 0;
-    result = ep->rma->write(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17);
-    check("rma.write", result, 7);
-    calls = 0;
-    result = ep->rma->writev(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17));
-    check("rma.writev", result, 7);
-    calls = 0;
-    result = ep->rma->writemsg(ep, &sent_rma, 12);
-    check("rma.writemsg", result, 2);
-    calls = 0;
-    result = ep->rma->inject(ep, (void *)11, 12, 13, 14, 15);
-    check("rma.inject", result, 5);
-    calls = 0;
-    result = ep->rma->writedata(ep, (void *)11, 12, (void *)13, 14, 15, 16, 17, (void *)18);
-    check("rma.writedata", result, 8);
-    calls = 0;
-    result = ep->rma->injectdata(ep, (void *)11, 12, 13, 14, 15, 16);
-    check("rma.injectdata", result, 6);
+    CHECK("rma.read", 7, ep->rma->read(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17));
+    CHECK("rma.readv", 7, ep->rma->readv(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17)));
+    CHECK("rma.readmsg", 2, ep->rma->readmsg(ep, &sent_rma, 12));
+    CHECK("rma.write", 7, ep->rma->write(ep, (void *)11, 12, (void *)13, 14, 15, 16, (void *)17));
+    CHECK("rma.writev", 7, ep->rma->writev(ep, AT(11), AT(12), 13, 14, 15, 16, AT(17)));
+    CHECK("rma.writemsg", 2, ep->rma->writemsg(ep, &sent_rma, 12));
+    CHECK("rma.inject", 5, ep->rma->inject(ep, (void *)11, 12, 13, 14, 15));
+    CHECK("rma.writedata", 8,
+          ep->rma->writedata(ep, (void *)11, 12, (void *)13, 14, 15, 16, 17, (void *)18));
+    CHECK("rma.injectdata", 6, ep->rma->injectdata(ep, (void *)11, 12, 13, 14, 15, 16));
 }
 
 static void atomic_passes_through(void **state)
 {
-    struct fid_ep *ep = &outer.fid;
-    ssize_t result;
+    struct fid_ep *ep = top;
 
-    calls = 0;
-    result = ep->atomic->write(ep, (void *)11, 12, (void *)13, 14, 15, 16, (enum fi_datatype)17,
-                               (enum fi_op)18, (void *)19);
-    check("atomic.write", result, 9);
-    calls = 0;
-    result = ep->atomic->writev(ep, AT(11), AT(12), 13, 14, 15, 16, (enum fi_datatype)17,
-                                (enum fi_op)18, AT(19));
-    check("atomic.writev", result, 9);
-    calls = 0;
-    result = ep->atomic->writemsg(ep, &sent_atomic, 12);
-    check("atomic.writemsg", result, 2);
-    calls = 0;
-    result =
-        ep->atomic->inject(ep, (void *)11, 12, 13, 14, 15, (enum fi_datatype)16, (enum fi_op)17);
-    check("atomic.inject", result, 7);
-    calls = 0;
-    result = ep->atomic->readwrite(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
-                                   18, (enum fi_datatype)19, (enum fi_op)20, (void *)21);
-    check("atomic.readwrite", result, 11);
-    calls = 0;
-    result = ep->atomic->readwritev(ep, AT(11), AT(12), 13, AT(14), AT(15), 16, 17, 18, 19,
-                                    (enum fi_datatype)20, (enum fi_op)21, AT(22));
-    check("atomic.readwritev", result, 12);
-    calls = 0;
-    result = ep->atomic->readwritemsg(ep, &sent_atomic, AT(12), AT(13), 14, 15);
-    check("atomic.readwritemsg", result, 5);
-    calls = 0;
-    result = ep->atomic->compwrite(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15,
-                                   (void *)16, (void *)17, 18, 19, 20, (enum fi_datatype)21,
-                                   (enum fi_op)22, (void *)23);
-    check("atomic.compwrite", result, 13);
-    calls = 0;
-    result = ep->atomic->compwritev(ep, AT(11), AT(12), 13, AT(14), AT(15), 16, AT(17), AT(18), 19,
-                                    20, 21, 22, (enum fi_datatype)23, (enum fi_op)24, AT(25));
-    check("atomic.compwritev", result, 15);
-    calls = 0;
-    result = ep->atomic->compwritemsg(ep, &sent_atomic, AT(12), AT(13), 14, AT(15), AT(16), 17, 18);
-    check("atomic.compwritemsg", result, 8);
-    calls = 0;
-    result = ep->atomic->writevalid(ep, (enum fi_datatype)11, (enum fi_op)12, (void *)13);
-    check("atomic.writevalid", result, 3);
-    calls = 0;
-    result = ep->atomic->readwritevalid(ep, (enum fi_datatype)11, (enum fi_op)12, (void *)13);
-    check("atomic.readwritevalid", result, 3);
-    calls = 0;
-    result = ep->atomic->compwritevalid(ep, (enum fi_datatype)11, (enum fi_op)12, (void *)13);
-    check("atomic.compwritevalid", result, 3);
+    CHECK("atomic.write", 9,
+          ep->atomic->write(ep, AT(11), 12, AT(13), 14, 15, 16, (enum fi_datatype)17,
+                            (enum fi_op)18, AT(19)));
+    CHECK("atomic.writev", 9,
+          ep->atomic->writev(ep, AT(11), AT(12), 13, 14, 15, 16, (enum fi_datatype)17,
+                             (enum fi_op)18, AT(19)));
+    CHECK("atomic.writemsg", 2, ep->atomic->writemsg(ep, &sent_atomic, 12));
+    CHECK("atomic.inject", 7,
+          ep->atomic->inject(ep, AT(11), 12, 13, 14, 15, (enum fi_datatype)16, (enum fi_op)17));
+    CHECK("atomic.readwrite", 11,
+          ep->atomic->readwrite(ep, AT(11), 12, AT(13), AT(14), AT(15), 16, 17, 18,
+                                (enum fi_datatype)19, (enum fi_op)20, AT(21)));
+    CHECK("atomic.readwritev", 12,
+          ep->atomic->readwritev(ep, AT(11), AT(12), 13, AT(14), AT(15), 16, 17, 18, 19,
+                                 (enum fi_datatype)20, (enum fi_op)21, AT(22)));
+    CHECK("atomic.readwritemsg", 5,
+          ep->atomic->readwritemsg(ep, &sent_atomic, AT(12), AT(13), 14, 15));
+    CHECK("atomic.compwrite", 13,
+          ep->atomic->compwrite(ep, AT(11), 12, AT(13), AT(14), AT(15), AT(16), AT(17), 18, 19, 20,
+                                (enum fi_datatype)21, (enum fi_op)22, AT(23)));
+    CHECK("atomic.compwritev", 15,
+          ep->atomic->compwritev(ep, AT(11), AT(12), 13, AT(14), AT(15), 16, AT(17), AT(18), 19, 20,
+                                 21, 22, (enum fi_datatype)23, (enum fi_op)24, AT(25)));
+    CHECK("atomic.compwritemsg", 8,
+          ep->atomic->compwritemsg(ep, &sent_atomic, AT(12), AT(13), 14, AT(15), AT(16), 17, 18));
+    CHECK("atomic.writevalid", 3,
+          ep->atomic->writevalid(ep, (enum fi_datatype)11, (enum fi_op)12, AT(13)));
+    CHECK("atomic.readwritevalid", 3,
+          ep->atomic->readwritevalid(ep, (enum fi_datatype)11, (enum fi_op)12, AT(13)));
+    CHECK("atomic.compwritevalid", 3,
+          ep->atomic->compwritevalid(ep, (enum fi_datatype)11, (enum fi_op)12, AT(13)));
 }
 
 static void collective_passes_through(void **state)
 {
-    struct fid_ep *ep = &outer.fid;
-    ssize_t result;
+    struct fid_ep *ep = top;
 
-    calls = 0;
-    result = ep->collective->barrier(ep, 11, (void *)12);
-    check("collective.barrier", result, 2);
-    calls = 0;
-    result = ep->collective->broadcast(ep, (void *)11, 12, (void *)13, 14, 15, (enum fi_datatype)16,
-                                       17, (void *)18);
-    check("collective.broadcast", result, 8);
-    calls = 0;
-    result = ep->collective->alltoall(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
-                                      (enum fi_datatype)17, 18, (void *)19);
-    check("collective.alltoall", result, 9);
-    calls = 0;
-    result = ep->collective->allreduce(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
-                                       (enum fi_datatype)17, (enum fi_op)18, 19, (void *)20);
-    check("collective.allreduce", result, 10);
-    calls = 0;
-    result = ep->collective->allgather(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
-                                       (enum fi_datatype)17, 18, (void *)19);
-    check("collective.allgather", result, 9);
-    calls = 0;
-    result =
-        ep->collective->reduce_scatter(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
-                                       (enum fi_datatype)17, (enum fi_op)18, 19, (void *)20);
-    check("collective.reduce_scatter", result, 10);
-    calls = 0;
-    result = ep->collective->reduce(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
-                                    (enum fi_datatype)18, (enum fi_op)19, 20, (void *)21);
-    check("collective.reduce", result, 11);
-    calls = 0;
-    result = ep->collective->scatter(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
-                                     (enum fi_datatype)18, 19, (void *)20);
-    check("collective.scatter", result, 10);
-    calls = 0;
-    result = ep->collective->gather(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
-                                    (enum fi_datatype)18, 19, (void *)20);
-    check("collective.gather", result, 10);
-    calls = 0;
-    result = ep->collective->msg(ep, &sent_collective, AT(12), AT(13), 14, 15);
-    check("collective.msg", result, 5);
-    calls = 0;
-    result = ep->collective->barrier2(ep, 11, 12, (void *)13);
-    check("collective.barrier2", result, 3);
+    CHECK("collective.barrier", 2, ep->collective->barrier(ep, 11, (void *)12));
+    CHECK("collective.broadcast", 8,
+          ep->collective->broadcast(ep, (void *)11, 12, (void *)13, 14, 15, (enum fi_datatype)16,
+                                    17, (void *)18));
+    CHECK("collective.alltoall", 9,
+          ep->collective->alltoall(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
+                                   (enum fi_datatype)17, 18, (void *)19));
+    CHECK("collective.allreduce", 10,
+          ep->collective->allreduce(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
+                                    (enum fi_datatype)17, (enum fi_op)18, 19, (void *)20));
+    CHECK("collective.allgather", 9,
+          ep->collective->allgather(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
+                                    (enum fi_datatype)17, 18, (void *)19));
+    CHECK("collective.reduce_scatter", 10,
+          ep->collective->reduce_scatter(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16,
+                                         (enum fi_datatype)17, (enum fi_op)18, 19, (void *)20));
+    CHECK("collective.reduce", 11,
+          ep->collective->reduce(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
+                                 (enum fi_datatype)18, (enum fi_op)19, 20, (void *)21));
+    CHECK("collective.scatter", 10,
+          ep->collective->scatter(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
+                                  (enum fi_datatype)18, 19, (void *)20));
+    CHECK("collective.gather", 10,
+          ep->collective->gather(ep, (void *)11, 12, (void *)13, (void *)14, (void *)15, 16, 17,
+                                 (enum fi_datatype)18, 19, (void *)20));
+    CHECK("collective.msg", 5, ep->collective->msg(ep, &sent_collective, AT(12), AT(13), 14, 15));
+    CHECK("collective.barrier2", 3, ep->collective->barrier2(ep, 11, 12, (void *)13));
 }
 
 static void transfers_allocate_nothing(void **state)
@@ -754,12 +684,63 @@ static void transfers_allocate_nothing(void **state)
 #endif
 }
 
+/* A part that only looks, opened over loop, whose endpoint then gets the lower above. */
+static void hook_passes_through(const char *spec)
+{
+    struct fi_info *hints = info_alloc(), *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *fid;
+    struct hook_ep *hook;
+    struct op_target target;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    setenv("FI_PROVIDER", spec, 1);
+    assert_int_equal(getinfo_run(FI_VERSION(2, 6), NULL, NULL, 0, hints, ABI_1_9, &info), 0);
+    assert_int_equal(fabric_open(info->fabric_attr, NULL, ABI_1_9, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_int_equal(fi_endpoint(domain, info, &fid, NULL), 0);
+    hook = object_of(fid, struct hook_ep, fid);
+    target = hook->target;
+    hook->target = (struct op_target){.fid = &lower};
+    hook->base.groups = OP_GROUP_ALL;
+    top = fid;
+    msg_passes_through(NULL);
+    tagged_passes_through(NULL);
+    rma_passes_through(NULL);
+    atomic_passes_through(NULL);
+    collective_passes_through(NULL);
+    hook->target = target;
+    assert_int_equal(fi_close(&fid->fid), 0);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    info_free(info);
+    info_free(hints);
+    top = &outer.fid;
+}
+
+static void hooks_that_look_pass_through(void **state)
+{
+    char spec[100];
+
+    snprintf(spec, sizeof(spec), "trace(file=/tmp/weft-test-hook-data.%d);loop", (int)getpid());
+    hook_passes_through("noop;loop");
+    hook_passes_through(spec);
+    unlink(strtok(strchr(spec, '/'), ")"));
+    hook_passes_through("profile(file=/dev/null);loop");
+    hook_passes_through("monitor;loop");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(msg_passes_through),        cmocka_unit_test(tagged_passes_through),
-        cmocka_unit_test(rma_passes_through),        cmocka_unit_test(atomic_passes_through),
-        cmocka_unit_test(collective_passes_through), cmocka_unit_test(transfers_allocate_nothing),
+        cmocka_unit_test(msg_passes_through),
+        cmocka_unit_test(tagged_passes_through),
+        cmocka_unit_test(rma_passes_through),
+        cmocka_unit_test(atomic_passes_through),
+        cmocka_unit_test(collective_passes_through),
+        cmocka_unit_test(transfers_allocate_nothing),
+        cmocka_unit_test(hooks_that_look_pass_through),
     };
 
     return cmocka_run_group_tests_name("pass_data", tests, NULL, NULL);
