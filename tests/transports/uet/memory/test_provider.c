@@ -279,7 +279,16 @@ static struct task *new_task(enum kind kind, struct peer *from, struct peer *to,
     return task;
 }
 
-static ssize_t post(struct task *task, bool tagged)
+static ssize_t post_message(struct task *task, bool tagged)
+{
+    struct fid_ep *ep = task->from->end.ep;
+    fi_addr_t to = task->from->to[task->to->index];
+
+    return tagged ? fi_tsend(ep, task->bytes, task->len, NULL, to, task->value, task)
+                  : fi_send(ep, task->bytes, task->len, NULL, to, task);
+}
+
+static ssize_t post_access(struct task *task)
 {
     struct fid_ep *ep = task->from->end.ep;
     fi_addr_t to = task->from->to[task->to->index];
@@ -290,10 +299,6 @@ static ssize_t post(struct task *task, bool tagged)
     uint64_t key = fi_mr_key(task->to->mr);
 
     switch (task->kind) {
-    case MESSAGE:
-        if (tagged)
-            return fi_tsend(ep, task->bytes, task->len, NULL, to, task->value, task);
-        return fi_send(ep, task->bytes, task->len, NULL, to, task);
     case WRITE: return fi_write(ep, task->bytes, task->len, NULL, to, place, key, task);
     case READ: return fi_read(ep, task->bytes, task->len, NULL, to, place, key, task);
     default:
@@ -306,7 +311,8 @@ static void post_soon(struct task *task, bool tagged)
 {
     ssize_t rc;
 
-    while ((rc = post(task, tagged)) == -FI_EAGAIN)
+    while ((rc = task->kind == MESSAGE ? post_message(task, tagged) : post_access(task)) ==
+           -FI_EAGAIN)
         look_all();
     assert_int_equal(rc, 0);
 }
