@@ -28,7 +28,7 @@ static struct alias *alias_of(struct fid_ep *fid)
 static ssize_t post(struct ep *ep, struct op *op)
 {
     const struct alias *alias = object_of(ep, struct alias, base);
-    bool receives = op->group & (OP_GROUP_RECV | OP_GROUP_TRECV);
+    bool receives = op_is_receive(op);
 
     op_finalize_flags(op, receives ? alias->rx_flags : alias->tx_flags);
     return op_post(&alias->target, op);

@@ -38,7 +38,7 @@ static ssize_t put_back(void *context, struct fid_cntr *ours, ssize_t rc)
 
 bool hook_is_triggered(const struct hook_ep *ep, const struct op *op)
 {
-    bool receives = op->group & (OP_GROUP_RECV | OP_GROUP_TRECV);
+    bool receives = op_is_receive(op);
 
     if (!op->defaults)
         return op->flags & FI_TRIGGER;

@@ -161,6 +161,11 @@ enum op_class op_class(enum op_call call);
  * then. */
 #define OP_DELIVERED (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE)
 
+static inline bool op_is_receive(const struct op *op)
+{
+    return op->group & (OP_GROUP_RECV | OP_GROUP_TRECV);
+}
+
 /* Is it fi_inject or one of its kin, whose success is not reported? */
 static inline bool op_is_inject(const struct op *op)
 {

@@ -10,14 +10,9 @@
 #include "core/net/addr.h"
 #include "layers/monitor/monitor.h"
 
-static inline bool is_receive(const struct op *op)
-{
-    return op->group & (OP_GROUP_RECV | OP_GROUP_TRECV);
-}
-
 static inline bool owes_completion(const struct monitor_object *object, const struct op *op)
 {
-    bool receive = is_receive(op);
+    bool receive = op_is_receive(op);
     enum monitor_awaits awaits = receive ? object->rx : object->tx;
 
     if (awaits == MONITOR_AWAITS_NONE || op_is_inject(op))
@@ -37,7 +32,7 @@ static void count_lost(const struct monitor_page *page)
 static void refused(const struct monitor_object *object, struct monitor_slot *slot,
                     enum op_call kind, ssize_t rc, const void *context)
 {
-    monitor_add(rc == -FI_EAGAIN ? &slot->block->again[kind] : &slot->block->failed[kind], 1);
+    per_thread_add(rc == -FI_EAGAIN ? &slot->block->again[kind] : &slot->block->failed[kind], 1);
     if (context)
         op_timer_refused(&object->page->timer, &slot->turns, kind, context);
 }
@@ -56,10 +51,10 @@ static void count_accepted(const struct monitor_object *object, struct monitor_s
     enum weft_monitor_count awaited =
         counted->receives ? WEFT_MONITOR_AWAITED_RX : WEFT_MONITOR_AWAITED_TX;
 
-    monitor_add(&cell->count, 1);
-    monitor_add(&cell->bytes, counted->len);
+    per_thread_add(&cell->count, 1);
+    per_thread_add(&cell->bytes, counted->len);
     if (counted->awaited)
-        monitor_add(&slot->block->counts[awaited], 1);
+        per_thread_add(&slot->block->counts[awaited], 1);
     if (__builtin_expect(counted->multi, 0))
         __atomic_store_n(&object->page->header->multi, 1, __ATOMIC_RELAXED);
 }
@@ -92,9 +87,9 @@ static ssize_t monitor_post(struct ep *base, struct op *op)
         return hook_post(base, op);
     }
     counted = (struct counted){.len = op->len,
-                               .receives = is_receive(op),
+                               .receives = op_is_receive(op),
                                .awaited = owes_completion(object, op),
-                               .multi = is_receive(op) && op->flags & FI_MULTI_RECV};
+                               .multi = op_is_receive(op) && op->flags & FI_MULTI_RECV};
     before(object, slot, op);
     rc = hook_post(base, op);
     if (__builtin_expect(rc < 0, 0))
@@ -110,9 +105,9 @@ static void reading_seen(struct hook_cq *cq, ssize_t rc)
     struct monitor_slot *slot = object ? monitor_slot_of(object) : NULL;
 
     if (slot)
-        monitor_add(&slot->block->counts[rc == -FI_EAGAIN || !rc ? WEFT_MONITOR_EMPTY_READS
-                                                                 : WEFT_MONITOR_READS],
-                    1);
+        per_thread_add(&slot->block->counts[rc == -FI_EAGAIN || !rc ? WEFT_MONITOR_EMPTY_READS
+                                                                    : WEFT_MONITOR_READS],
+                       1);
     else if (object)
         count_lost(object->page);
 }
@@ -138,14 +133,14 @@ static void completion_seen(struct hook_cq *cq, const struct completion *complet
 
     if (!slot)
         return;
-    monitor_add(&slot->block->counts[count_of(completion)], 1);
+    per_thread_add(&slot->block->counts[count_of(completion)], 1);
     cell = &slot->block->cells[MONITOR_CQ_READ][weft_monitor_size_class(completion->len)];
-    monitor_add(&cell->count, 1);
-    monitor_add(&cell->bytes, completion->len);
+    per_thread_add(&cell->count, 1);
+    per_thread_add(&cell->bytes, completion->len);
     if (__builtin_expect(completion->err, 0))
-        monitor_add(&slot->block->counts[completion->err == FI_ECANCELED ? WEFT_MONITOR_CANCELLED
-                                                                         : WEFT_MONITOR_ERRORS],
-                    1);
+        per_thread_add(&slot->block->counts[completion->err == FI_ECANCELED ? WEFT_MONITOR_CANCELLED
+                                                                            : WEFT_MONITOR_ERRORS],
+                       1);
     if (__builtin_expect(op_timer_runs(&object->page->timer, completion->context), 0))
         monitor_time_end(object->page, completion->context, completion->flags);
 }
@@ -158,7 +153,7 @@ static void count_unexpected(struct hook_ep *ep)
     struct monitor_slot *slot = object ? monitor_slot_of(object) : NULL;
 
     if (slot)
-        monitor_add(&slot->block->counts[WEFT_MONITOR_UNEXPECTED], 1);
+        per_thread_add(&slot->block->counts[WEFT_MONITOR_UNEXPECTED], 1);
 }
 
 /* ---- Regions ---- */
@@ -171,11 +166,11 @@ static void count_mr(const struct hook_opening *opening, int rc)
     struct weft_monitor_cell *cell;
 
     if (slot && rc) {
-        monitor_add(&slot->block->failed[MONITOR_MR_REG], 1);
+        per_thread_add(&slot->block->failed[MONITOR_MR_REG], 1);
     } else if (slot) {
         cell = &slot->block->cells[MONITOR_MR_REG][weft_monitor_size_class(len)];
-        monitor_add(&cell->count, 1);
-        monitor_add(&cell->bytes, len);
+        per_thread_add(&cell->count, 1);
+        per_thread_add(&cell->bytes, len);
     }
 }
 

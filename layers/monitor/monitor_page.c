@@ -312,8 +312,8 @@ static void block_move(struct weft_monitor_block *to, struct weft_monitor_block 
     uint64_t *into = (uint64_t *)((char *)to + head), *out_of = (uint64_t *)((char *)from + head);
 
     for (size_t i = 0; i < (sizeof(*from) - head) / sizeof(*into); i++) {
-        monitor_add(into + i, out_of[i]);
-        monitor_add(out_of + i, -out_of[i]);
+        per_thread_add(into + i, out_of[i]);
+        per_thread_add(out_of + i, -out_of[i]);
     }
 }
 

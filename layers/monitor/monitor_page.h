@@ -17,6 +17,7 @@
 #include <weft/monitor.h>
 
 #include "core/base/list.h"
+#include "core/base/per_thread.h"
 #include "core/hook/op_timer.h"
 #include "core/op/op.h"
 
@@ -100,12 +101,6 @@ static inline struct monitor_slot *monitor_slot_of(const struct monitor_object *
                          1))
         return thread->places[object->number].slot;
     return monitor_slot_find(object);
-}
-
-/* Of a thread's own counts: others may read them meanwhile. */
-static inline void monitor_add(uint64_t *count, uint64_t more)
-{
-    __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
 /* A completion whose context is in the page's timer. The first operation of each function, and

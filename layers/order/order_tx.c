@@ -31,7 +31,7 @@ ssize_t order_ep_post(struct ep *base, struct op *op)
     bool wanted;
     ssize_t rc;
 
-    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+    if (op_is_receive(op))
         return layer_post(base, op);
     if (op_is_inject(op))
         defaults = binding_inject_flags(binding, binding_kind_of(op->kind), defaults);

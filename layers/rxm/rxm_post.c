@@ -28,11 +28,6 @@ static ssize_t post_receive(struct rxm_ep *ep, struct op *op)
     return rc;
 }
 
-static inline bool is_receive(const struct op *op)
-{
-    return op->group & (OP_GROUP_RECV | OP_GROUP_TRECV);
-}
-
 /* ---- tags=pass ---- */
 
 ssize_t rxm_post(struct ep *base, struct op *op)
@@ -41,7 +36,7 @@ ssize_t rxm_post(struct ep *base, struct op *op)
     struct rxm_conn *conn;
     ssize_t rc;
 
-    if (is_receive(op))
+    if (op_is_receive(op))
         return post_receive(ep, op);
     conn = rxm_ep_enter(ep, op->peer);
     if (__builtin_expect(conn != NULL, 1)) {
@@ -82,7 +77,7 @@ ssize_t msgproto_post(struct ep *base, struct op *op)
     struct rxm_conn *conn;
     ssize_t rc;
 
-    if (is_receive(op))
+    if (op_is_receive(op))
         return post_receive(ep, op);
     rc = endpoint_settle(&ep->base, op);
     if (rc)

@@ -85,7 +85,7 @@ ssize_t loop_post(struct ep *base, struct op *op)
     ssize_t rc;
 
     loop_count(call_of(op));
-    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+    if (op_is_receive(op))
         return receive(ep, op);
     rc = endpoint_settle(&ep->base, op);
     if (!rc && loop_is_device(ep->domain->fabric))

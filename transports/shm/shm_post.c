@@ -553,16 +553,6 @@ static ssize_t post_access(struct shm_ep *ep, const struct op *post, post_on *on
     return post_locked(&making, on);
 }
 
-static ssize_t post_write(struct shm_ep *ep, const struct op *post)
-{
-    return post_access(ep, post, write_on);
-}
-
-static ssize_t post_read(struct shm_ep *ep, const struct op *post)
-{
-    return post_access(ep, post, read_on);
-}
-
 static ssize_t post_receive(struct shm_ep *ep, const struct op *op)
 {
     ssize_t rc;
@@ -580,13 +570,14 @@ ssize_t shm_post(struct ep *base, struct op *op)
     struct shm_ep *ep = object_of(base, struct shm_ep, base);
     ssize_t rc;
 
-    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+    if (op_is_receive(op))
         return post_receive(ep, op);
     rc = endpoint_settle(&ep->base, op);
     if (rc)
         return rc;
     switch (op->group) {
-    case OP_GROUP_RMA: return op->kind & FI_WRITE ? post_write(ep, op) : post_read(ep, op);
+    case OP_GROUP_RMA:
+        return op->kind & FI_WRITE ? post_access(ep, op, write_on) : post_access(ep, op, read_on);
     case OP_GROUP_ATOMIC: return shm_post_elements(ep, op);
     default: return post_message(ep, op);
     }

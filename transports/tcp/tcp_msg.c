@@ -47,7 +47,7 @@ ssize_t tcp_ep_post(struct ep *base, struct op *op)
     struct tcp_ep *ep = object_of(base, struct tcp_ep, base);
     ssize_t rc;
 
-    if (op->group & (OP_GROUP_RECV | OP_GROUP_TRECV))
+    if (op_is_receive(op))
         return post_receive(ep, op);
     rc = endpoint_settle(&ep->base, op);
     if (rc)

@@ -302,6 +302,9 @@ void rxm_op_resume(struct rxm_conn *conn);
 void rxm_op_report_error(struct rxm_op *op, const struct fi_cq_err_entry *error);
 /* Posts the packet in op->bytes, counting credits. Returns as fi_sendmsg. */
 ssize_t rxm_op_send_bytes(struct rxm_op *op);
+/* Steps that do so: of a packet that is complete, and of an answer, which lacks the peer's id. */
+int rxm_op_step_bytes(struct rxm_op *op);
+int rxm_op_step_answer(struct rxm_op *op);
 /* The done of any operation: its lower has completed one more. */
 void rxm_op_done(struct rxm_context *context, size_t len, const struct fi_cq_err_entry *error);
 /* Sends a packet of ours, sooner or later; payload may be NULL. */

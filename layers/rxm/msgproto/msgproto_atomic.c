@@ -168,11 +168,6 @@ ssize_t msgproto_atomic(struct rxm_conn *conn, const struct op *post)
     return 0;
 }
 
-static int step_flush(struct rxm_op *op)
-{
-    return (int)rxm_op_send_bytes(op);
-}
-
 /* A fetching read of no elements: it changes nothing, every peer answers it in its turn, and the
  * answer tells the same if it is a refusal. */
 static int put_flush(struct rxm_op *op)
@@ -218,7 +213,7 @@ void msgproto_flush(struct rxm_op *op, int err)
     op->state = FLUSHING;
     op->posted = false;
     op->pending++; /* until the answer */
-    op->step = step_flush;
+    op->step = rxm_op_step_bytes;
     rxm_op_start(op);
 }
 
@@ -345,13 +340,6 @@ static int apply(struct rxm_conn *conn, const struct atomic_request *request, ui
     return rc;
 }
 
-static int step_answer(struct rxm_op *op)
-{
-    op->packet.conn_id = op->conn->cm.other.id;
-    rxm_packet_put(&op->packet, op->bytes);
-    return (int)rxm_op_send_bytes(op);
-}
-
 static void count_access(struct rxm_conn *conn, const struct atomic_request *request)
 {
     bool reads = fetches(request);
@@ -398,7 +386,7 @@ const char *msgproto_atomic_request(struct rxm_conn *conn, const struct rxm_pack
         .datatype = packet->datatype,
         .atomic_op = packet->atomic_op,
     };
-    op->step = step_answer;
+    op->step = rxm_op_step_answer;
     rxm_op_start(op);
     return NULL;
 }

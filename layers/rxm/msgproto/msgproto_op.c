@@ -269,11 +269,16 @@ ssize_t rxm_op_send_bytes(struct rxm_op *op)
     return rc;
 }
 
-static int step_control(struct rxm_op *op)
+int rxm_op_step_bytes(struct rxm_op *op)
+{
+    return (int)rxm_op_send_bytes(op);
+}
+
+int rxm_op_step_answer(struct rxm_op *op)
 {
     op->packet.conn_id = op->conn->cm.other.id;
     rxm_packet_put(&op->packet, op->bytes);
-    return (int)rxm_op_send_bytes(op);
+    return rxm_op_step_bytes(op);
 }
 
 void rxm_send_control(struct rxm_conn *conn, const struct rxm_packet *packet, const void *payload,
@@ -292,7 +297,7 @@ void rxm_send_control(struct rxm_conn *conn, const struct rxm_packet *packet, co
     if (len)
         memcpy(op->bytes + RXM_PACKET_SIZE, payload, len);
     op->byte_count = RXM_PACKET_SIZE + len;
-    op->step = step_control;
+    op->step = rxm_op_step_answer;
     rxm_op_start(op);
 }
 

@@ -23,11 +23,6 @@ enum {
 
 /* ---- The sender ---- */
 
-static int step_request(struct rxm_op *op)
-{
-    return (int)rxm_op_send_bytes(op);
-}
-
 static int register_message(struct msgproto *msgproto, struct rxm_op *op)
 {
     if (msgproto->write_rndv) {
@@ -71,7 +66,7 @@ static void fill_request(struct rxm_op *op, const struct op *post, size_t len)
     rxm_packet_put(&op->packet, op->bytes);
     rxm_places_put(op->places, op->iov_count, op->bytes + RXM_PACKET_SIZE);
     op->byte_count = RXM_PACKET_SIZE + RXM_PLACES_SIZE;
-    op->step = step_request;
+    op->step = rxm_op_step_bytes;
 }
 
 ssize_t rxm_rndv_send(struct rxm_conn *conn, const struct op *post, size_t len)
