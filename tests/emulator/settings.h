@@ -23,7 +23,7 @@ struct limits {
 
 struct settings {
     char net[48];        /* processes of one name see each other */
-    const char *devices; /* the grammar is in device_config.c */
+    const char *devices; /* the grammar is in device.c */
     const char *faults;  /* the grammar is in fault.c */
     const char *capture; /* the file's name, or "" */
     uint64_t seed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages at the receiver: asking the receive context for a buffer, keeping unexpected ones, and
- * the receiver's half of a rendezvous. Called by tcp_rx.c for the record at hand.
+ * the receiver's half of a rendezvous. Called by tcp_receive.c for the record at hand.
  */
 #ifndef WEFT_TCP_MESSAGE_H
 #define WEFT_TCP_MESSAGE_H
