@@ -694,6 +694,7 @@ static void hook_passes_through(const char *spec)
     struct hook_ep *hook;
     struct op_target target;
 
+    assert_non_null(hints);
     hints->ep_attr->type = FI_EP_RDM;
     setenv("FI_PROVIDER", spec, 1);
     assert_int_equal(getinfo_run(FI_VERSION(2, 6), NULL, NULL, 0, hints, ABI_1_9, &info), 0);
