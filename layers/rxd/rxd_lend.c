@@ -216,11 +216,14 @@ const char *rxd_borrow(struct rxd_peer *peer, const struct rxd_record *record)
         return NULL;
     }
     op = rxd_op_of(base);
-    if (!op->borrows || op->borrowed || base->taker.got || record->size != base->len)
+    if (!op->borrows || base->taker.got || record->size != base->len)
         return "a loan that was not asked for, or of another size";
+    op->borrows = false; /* once */
     op->borrowed = calloc(1, sizeof(*op->borrowed));
-    if (!op->borrowed)
-        return "a loan for which there is no memory";
+    if (!op->borrowed) {
+        pull(op, record->taker);
+        return NULL;
+    }
     op->borrowed->loan = record->taker;
     op->borrowed->count = record->place_count;
     memcpy(op->borrowed->places, record->places, record->place_count * sizeof(record->places[0]));
@@ -251,7 +254,7 @@ void rxd_borrowed_read(struct message_op *base, size_t len, int err)
 
 void rxd_borrowed_gone(struct message_op *base)
 {
-    if (!rxd_op_of(base)->borrowed || !base->taker.handle)
+    if (!base->taker.handle)
         return; /* it asks for nothing */
     message_take_stop(&base->taker);
     message_op_answered(base, FI_EIO, 0);

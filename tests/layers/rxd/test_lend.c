@@ -424,6 +424,7 @@ static void wrong_loans_are_refused(void **state)
     op->borrows = false;
     assert_non_null(rxd_borrow(&peer, &loan));
     op->borrows = true;
+    assert_null(op->borrowed);
     assert_int_equal(reads, 0);
     assert_null(rxd_borrow(&peer, &loan));
     assert_non_null(rxd_borrow(&peer, &loan)); /* twice */
