@@ -67,9 +67,10 @@ static const struct param_def params[] = {
                 "('fixed'), by each in turn ('round-robin'), or by the shortest expected end "
                 "('striping'), as all others do.",
     },
-    PARAM_SWITCH("reads", "yes",
-                 "The rails fetch large messages and writes from the sender's memory, where all of "
-                 "them read memory of peers; else they go in packets."),
+    PARAM_SWITCH(
+        "reads", "yes",
+        "The rails fetch the bytes of large messages, writes and reads from the memory that "
+        "has them, where all rails read memory of peers; else they go in packets."),
     PARAM_SWITCH("same", "no", "Allows several rails that are the same device."),
     PARAM_SWITCH("strict", "no",
                  "Refuses where a rail of the bracket has nothing, instead of going on with the "
