@@ -438,6 +438,44 @@ static void wrong_loans_are_refused(void **state)
     nothing_is_left();
 }
 
+/* ---- Peers of before ---- */
+
+static bool lends(size_t first, struct rxd_record *record)
+{
+    struct iovec iov[3] = {{memory, first}, {memory + first, 0}, {memory + first, SIZE - first}};
+    struct op post = {.group = OP_GROUP_RMA, .iov = iov, .count = 3, .len = SIZE};
+    struct rxd_lent lent;
+    bool done;
+
+    *record = (struct rxd_record){.kind = RXD_WRITE};
+    done = rxd_read_lend(&peer, &post, record, &lent);
+    assert_int_equal(regions, lent.count);
+    assert_int_equal(record->segment_count, lent.count > 1 ? lent.count : 0);
+    rxd_take_back(lent.mr, lent.count);
+    return done;
+}
+
+static void a_peer_that_does_not_know_of_loans_hears_nothing_of_them(void **state)
+{
+    struct iovec iov = {memory, SIZE};
+    struct op post = {.group = OP_GROUP_RMA, .kind = FI_READ, .iov = &iov, .count = 1, .len = SIZE};
+    struct rxd_record record;
+
+    peer.lends = false;
+    assert_false(rxd_may_borrow(&peer, &post));
+    assert_false(lends(HALF, &record));
+    assert_int_equal(record.flags, 0);
+    peer.lends = true;
+    assert_true(rxd_may_borrow(&peer, &post));
+    assert_true(lends(HALF, &record));
+    assert_int_equal(record.flags, RXD_SEGMENTS);
+    assert_true(lends(SIZE, &record)); /* one, that has bytes */
+    assert_int_equal(record.flags, RXD_READABLE);
+    post.len = ep.base.result_room; /* it fits the answer */
+    assert_false(rxd_may_borrow(&peer, &post));
+    nothing_is_left();
+}
+
 /* ---- The target ---- */
 
 static struct mr *region;
@@ -589,6 +627,7 @@ int main(void)
         cmocka_unit_test(bytes_that_were_not_asked_for_are_none),
         cmocka_unit_test(a_loan_that_is_gone_ends_the_read),
         cmocka_unit_test(wrong_loans_are_refused),
+        cmocka_unit_test(a_peer_that_does_not_know_of_loans_hears_nothing_of_them),
         cmocka_unit_test(a_loan_that_comes_back_ends_the_access),
         cmocka_unit_test(a_loan_that_is_asked_for_in_packets_is_over),
         cmocka_unit_test(wrong_questions_for_it_break_the_peer),
