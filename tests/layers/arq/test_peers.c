@@ -371,12 +371,14 @@ enum {
     OPEN_BYTES = 256,
     TOKEN_AT = 56,
     TOKEN_BYTES = 24,
+    HEADER_BYTES = 56,
 };
 
 enum {
     OPEN,
     TOKEN,
-    ACCEPT
+    ACCEPT,
+    RESET = 6
 }; /* types */
 
 static void put_open(int fd, const struct sockaddr_in *to, uint8_t id, const uint8_t *token)
@@ -432,6 +434,41 @@ static void replayed_opening_changes_nothing(void **state)
     ends_close();
 }
 
+/* A token is of the address that it was sent to, and a session of the identifiers that its ends
+ * gave each other: whoever has one without the other, at an address of his own, neither opens nor
+ * ends anything. */
+static void another_address_is_no_proof(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    uint8_t token[TOKEN_BYTES], bytes[OPEN_BYTES], reset[HEADER_BYTES] = {0xA7, 0x10 | RESET};
+    int owner = socket(AF_INET, SOCK_DGRAM, 0), other = socket(AF_INET, SOCK_DGRAM, 0);
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    put_open(owner, &addr, 1, NULL);
+    assert_true(get_type(owner, 1, TOKEN, bytes));
+    memcpy(token, bytes + TOKEN_AT, TOKEN_BYTES);
+    put_open(other, &addr, 1, token);
+    assert_false(get_type(other, 1, ACCEPT, bytes));
+    put_open(owner, &addr, 1, token);
+    assert_true(get_type(owner, 1, ACCEPT, bytes));
+    /* Its peer's identifier, but another of its own; then one that nobody gave. */
+    memcpy(reset + 8, bytes + 16, 8);
+    reset[23] = 9;
+    put(other, &addr, reset, sizeof(reset));
+    reset[8] ^= 1;
+    reset[23] = 1;
+    put(other, &addr, reset, sizeof(reset));
+    drive();
+    put_open(owner, &addr, 1, token); /* of the session that there is still */
+    assert_true(get_type(owner, 1, ACCEPT, bytes));
+    assert_memory_equal(reset + 9, bytes + 17, 7);
+    close(other);
+    close(owner);
+    ends_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +480,7 @@ int main(void)
         cmocka_unit_test(garbage_is_told_once_in_a_while),
         cmocka_unit_test(flood_of_openings_makes_no_session),
         cmocka_unit_test(replayed_opening_changes_nothing),
+        cmocka_unit_test(another_address_is_no_proof),
     };
 
     setenv("FI_LOG_LEVEL", "warn", 1); /* before it is read */
