@@ -104,8 +104,9 @@ static bool pieces_fit(const struct arq_header *header, size_t payload)
 
 enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_header *header)
 {
-    /* The first two bytes of libfabric's rxd are its version, 2, and a type below 9. */
-    if (len >= 2 && bytes[0] == 2 && bytes[1] < 9)
+    /* The first two bytes of libfabric's rxd are its version, 2, and a type; the packet with which
+     * Debian's asks for a peer has type 9. */
+    if (len >= 2 && bytes[0] == 2 && bytes[1] < 16)
         return ARQ_FOREIGN_RXD;
     if (len < 2)
         return ARQ_SHORT;

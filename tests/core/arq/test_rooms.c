@@ -182,6 +182,10 @@ static void packet_that_cannot_be_is_refused(void **state)
     bytes[0] = 2;
     bytes[1] = 3;
     packet_refuses(bytes, sizeof(bytes), ARQ_FOREIGN_RXD);
+    bytes[1] = 9; /* as it begins */
+    packet_refuses(bytes, sizeof(bytes), ARQ_FOREIGN_RXD);
+    bytes[1] = 16;
+    packet_refuses(bytes, sizeof(bytes), ARQ_FOREIGN);
     bytes[0] = ARQ_MAGIC;
     bytes[1] = 7 << 4;
     packet_refuses(bytes, sizeof(bytes), ARQ_OTHER_VERSION);
