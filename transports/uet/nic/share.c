@@ -29,6 +29,7 @@
 #include "core/base/log.h"
 #include "transports/uet/nic/bpf.h"
 #include "transports/uet/nic/steer.h"
+#include "transports/uet/nic/sweep.h"
 
 #ifndef F_OFD_GETLK
 #define F_OFD_GETLK 36
@@ -253,13 +254,14 @@ static int attach(const struct uet_share *share)
 /* A page for each user, network and address: the kernel has a group for each. */
 static void name_page(const union addr *addr, char path[PATH_SIZE])
 {
-    char text[ADDR_TEXT_MAX];
+    char prefix[64], text[ADDR_TEXT_MAX];
     struct stat network = {.st_ino = 0};
 
+    uet_sweep_prefix(prefix, sizeof(prefix));
     if (stat("/proc/self/ns/net", &network))
         network.st_ino = 0;
-    snprintf(path, PATH_SIZE, "/dev/shm/weft-uet-%u-%llu-%s", (unsigned)geteuid(),
-             (unsigned long long)network.st_ino, addr_text(&addr->sa, text, sizeof(text)));
+    snprintf(path, PATH_SIZE, "%s%llu-%s", prefix, (unsigned long long)network.st_ino,
+             addr_text(&addr->sa, text, sizeof(text)));
 }
 
 static bool is_own_file(const struct uet_share *share, const struct stat *status)
@@ -344,6 +346,8 @@ int uet_share_open(const union addr *addr, struct uet_share **ret_share)
     share->wait = SILENCE;
     name_page(addr, share->path);
     rc = open_page(share);
+    if (!rc)
+        uet_sweep(share->path);
     if (!rc && getrandom(&share->secret, sizeof(share->secret), 0) != sizeof(share->secret))
         rc = -FI_EAGAIN;
     if (!rc && !has_live(share) && is_port_taken(share))
