@@ -18,6 +18,9 @@ struct memory {
     uint32_t payload;   /* of all routes */
     uint64_t forgotten; /* packets that left since memory which they named was about to go */
     uint64_t refused;   /* that found a port without an endpoint */
+    uint8_t dscp;       /* of the endpoint that was opened last */
+    /* Each packet that reaches an endpoint has a congestion mark. */
+    bool marking;
 };
 
 extern struct memory memory;

@@ -169,6 +169,7 @@ int uet_nic_open(const union addr *addr, const struct uet_nic_settings *settings
         return -FI_ENOMEM;
     nic->port = port;
     nic->addr = switch_addr(port);
+    memory.dscp = settings->dscp;
     list_init(&nic->inbox);
     ports[port] = nic;
     *ret_nic = nic;
@@ -321,7 +322,7 @@ unsigned uet_nic_receive(struct uet_nic *nic, uint64_t now,
     for (; count < BATCH && !list_empty(&nic->inbox); count++) {
         struct arrived *arrived = list_item(nic->inbox.next, struct arrived, link);
 
-        take(arg, &arrived->from, arrived->bytes, arrived->len, false);
+        take(arg, &arrived->from, arrived->bytes, arrived->len, memory.marking);
         forget_arrived(arrived);
     }
     *more = !list_empty(&nic->inbox);

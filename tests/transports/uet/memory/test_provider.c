@@ -15,6 +15,8 @@
 
 #include "../../../support/end.h"
 #include "memory.h"
+#include "transports/uet/wire/pds_header.h"
+#include "transports/uet/wire/ses_header.h"
 
 enum {
     FEW = 6,
@@ -298,21 +300,24 @@ static ssize_t post_access(struct task *task)
     uint64_t place = base + 8 + (uint64_t)task->from->index * WRITTEN;
     uint64_t key = fi_mr_key(task->to->mr);
 
-    switch (task->kind) {
-    case WRITE: return fi_write(ep, task->bytes, task->len, NULL, to, place, key, task);
-    case READ: return fi_read(ep, task->bytes, task->len, NULL, to, place, key, task);
-    default:
-        return fi_fetch_atomic(ep, &task->value, 1, NULL, &task->result, NULL, to, base, key,
-                               FI_UINT64, FI_SUM, task);
-    }
+    if (task->kind == WRITE)
+        return fi_write(ep, task->bytes, task->len, NULL, to, place, key, task);
+    if (task->kind == READ)
+        return fi_read(ep, task->bytes, task->len, NULL, to, place, key, task);
+    return fi_fetch_atomic(ep, &task->value, 1, NULL, &task->result, NULL, to, base, key, FI_UINT64,
+                           FI_SUM, task);
+}
+
+static ssize_t post(struct task *task, bool tagged)
+{
+    return task->kind == MESSAGE ? post_message(task, tagged) : post_access(task);
 }
 
 static void post_soon(struct task *task, bool tagged)
 {
     ssize_t rc;
 
-    while ((rc = task->kind == MESSAGE ? post_message(task, tagged) : post_access(task)) ==
-           -FI_EAGAIN)
+    while ((rc = post(task, tagged)) == -FI_EAGAIN)
         look_all();
     assert_int_equal(rc, 0);
 }
@@ -520,6 +525,75 @@ static void changed_headers_are_no_matter_of_others(void **state)
     end();
 }
 
+static unsigned marks;
+
+static bool count_marks(struct sw *sw, struct sw_packet *packet)
+{
+    marks += pds_is_ack(packet->bytes[0] >> 3) && packet->bytes[1] & PDS_MARKED;
+    return true;
+}
+
+static void congestion_marks_come_back(void **state)
+{
+    begin(2, "uet(iface=lo)", 0);
+    memory.sw.filter = count_marks;
+    all_to_all(4);
+    assert_int_equal(marks, 0);
+    memory.marking = true;
+    send_message(0, 1, 4, true);
+    for (unsigned looks = 0; !marks; looks++) {
+        assert_true(looks < PATIENCE);
+        look_all();
+    }
+    end();
+}
+
+static enum ses_code told; /* in each response of the second endpoint */
+
+static bool tell(struct sw *sw, struct sw_packet *packet)
+{
+    struct pds_header header;
+    int size = pds_header_get(packet->bytes, packet->len, false, &header);
+
+    if (packet->from == 1 && size > 0 && pds_is_ack(header.type) && header.next == NEXT_RESPONSE)
+        packet->bytes[size + 1] = (uint8_t)((packet->bytes[size + 1] & 0xc0) | told);
+    return true;
+}
+
+/* A target that keeps no message says that there is no receive; and others. */
+static void what_a_target_says_is_the_error(void **state)
+{
+    static const struct {
+        enum ses_code code;
+        int error;
+    } codes[] = {
+        {RC_NO_MATCH, FI_ENORX},
+        {RC_BAD_JOB_ID, FI_EACCES},
+        {RC_UNSUPPORTED_OP, FI_EOPNOTSUPP},
+    };
+    static uint8_t bytes[3000];
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t got;
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        begin(2, "uet(iface=lo)", 0);
+        peers[1].wild = true;
+        memory.sw.filter = tell;
+        told = codes[i].code;
+        assert_int_equal(
+            fi_tsend(peers[0].end.ep, bytes, sizeof(bytes), NULL, peers[0].to[1], 1, bytes), 0);
+        while ((got = fi_cq_read(peers[0].end.cq, &entry, 1)) == -FI_EAGAIN)
+            look(&peers[1]);
+        assert_int_equal(got, -FI_EAVAIL);
+        assert_int_equal(fi_cq_readerr(peers[0].end.cq, &error, 0), 1);
+        assert_ptr_equal(error.op_context, bytes);
+        assert_int_equal(error.err, codes[i].error);
+        assert_int_equal(error.prov_errno, codes[i].code);
+        end();
+    }
+}
+
 static void many_talk_to_all(void **state)
 {
     const char *text = getenv("WEFT_UET_PACKETS");
@@ -547,6 +621,8 @@ int main(void)
         cmocka_unit_test(a_seed_says_all),
         cmocka_unit_test(a_peer_that_has_gone_ends_its_operations),
         cmocka_unit_test(changed_headers_are_no_matter_of_others),
+        cmocka_unit_test(congestion_marks_come_back),
+        cmocka_unit_test(what_a_target_says_is_the_error),
         cmocka_unit_test(many_talk_to_all),
     };
 
