@@ -542,6 +542,31 @@ static void types_that_there_are_not_are_refused(void **state)
     }
 }
 
+/* More places than there may be are no places, even where the packet has their bytes. */
+static void places_are_four_at_most(void **state)
+{
+    for (unsigned type = SRD_EAGER_MSG; type < 256; type++) {
+        const struct srd_layout *at = &srd_layouts[type];
+        const size_t counts[] = {at->places, at->reads};
+        unsigned kinds = !!at->places + !!at->reads;
+
+        for (int i = 0; i < 2; i++) {
+            uint8_t bytes[ROOM] = {(uint8_t)type, SRD_VERSION};
+            struct srd_header got;
+
+            if (!counts[i])
+                continue;
+            put16(bytes + SRD_AT_FLAGS, at->flags);
+            for (int j = 0; j < 2; j++) {
+                if (counts[j])
+                    put32(bytes + counts[j], i == j ? SRD_PLACES + 1 : 1);
+            }
+            assert_non_null(
+                srd_header_get(bytes, at->size + (SRD_PLACES + kinds) * SRD_PLACE_SIZE, &got));
+        }
+    }
+}
+
 /* A long write whose request has all of it leaves nothing to be asked for. */
 static void a_long_write_is_long(void **state)
 {
@@ -598,6 +623,7 @@ int main(void)
         cmocka_unit_test(packets_come_out_as_they_went_in),
         cmocka_unit_test(packets_that_cannot_be_are_refused),
         cmocka_unit_test(types_that_there_are_not_are_refused),
+        cmocka_unit_test(places_are_four_at_most),
         cmocka_unit_test(a_long_write_is_long),
         cmocka_unit_test(what_other_releases_send_is_understood),
         cmocka_unit_test(types_say_what_they_are),
