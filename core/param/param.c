@@ -10,6 +10,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/param/param_alias.h"
 #include "core/param/param_env.h"
 #include "core/param/param_value.h"
 
@@ -135,14 +136,26 @@ static int set_variable(struct value *value, const struct param_def *def, const 
     return set_named(value, def, param_variable_name(part, def->key, name, sizeof(name)));
 }
 
+/* Names of others, of which the first that is set counts. */
+static int set_others(struct value *value, const struct param_def *def)
+{
+    const char *names = def->variable;
+    char name[NAME_MAX_LEN];
+    int ret = 0;
+
+    while (!ret && !value->given && param_alias(&names, name, sizeof(name)))
+        ret = set_named(value, def, name);
+    return ret;
+}
+
 static int set_all_variables(struct params *params, const char *name, const char *prov_name)
 {
     int ret = 0;
 
     for (size_t i = 0; !ret && i < params->count; i++) {
         ret = set_default(&params->values[i], &params->defs[i]);
-        if (!ret && params->defs[i].variable)
-            ret = set_named(&params->values[i], &params->defs[i], params->defs[i].variable);
+        if (!ret)
+            ret = set_others(&params->values[i], &params->defs[i]);
         if (!ret && prov_name && strcasecmp(prov_name, name))
             ret = set_variable(&params->values[i], &params->defs[i], prov_name);
         if (!ret)
@@ -320,8 +333,11 @@ int params_check_variables(const char *name, const char *prov_name, const struct
     int ret = params ? set_all_variables(params, name, prov_name) : -FI_ENOMEM;
 
     for (size_t i = 0; !ret && i < params->count; i++) {
-        if (params->defs[i].variable)
-            show_bad_value(&params->values[i], &params->defs[i], params->defs[i].variable);
+        const char *names = params->defs[i].variable;
+        char other[NAME_MAX_LEN];
+
+        while (param_alias(&names, other, sizeof(other)))
+            show_bad_value(&params->values[i], &params->defs[i], other);
         if (prov_name && strcasecmp(prov_name, name))
             show_bad_variable(&params->values[i], &params->defs[i], prov_name);
         show_bad_variable(&params->values[i], &params->defs[i], name);

@@ -36,7 +36,7 @@ struct param_def {
     const char *help;           /* one or two sentences with progress domains */
     const char *const *choices; /* PARAM_CHOICE: NULL-terminated */
     int64_t min, max;           /* PARAM_INT, PARAM_SIZE, PARAM_TIME; both 0: any */
-    const char *variable;       /* of others, read where none of ours is set; NULL: none */
+    const char *variable;       /* of others, A or A|B, read where none before is set; NULL */
     const char *automatic;      /* the meaning of a default of 0: "4096, or 65536 with ..." */
     /* PARAM_STRING, PARAM_LIST: is the text a value? -FI_EINVAL with a sentence in why that need
      * not name the key ("'sned' is no call; there are ..."). NULL: any text is. */

@@ -12,6 +12,7 @@
 
 #include "core/base/log.h"
 #include "core/param/param.h"
+#include "core/param/param_alias.h"
 #include "core/param/param_env.h"
 #include "core/param/param_known.h"
 #include "core/param/param_value.h"
@@ -84,12 +85,14 @@ struct search {
 static void add_part(const char *name, const char *prov_name, const struct param_def *defs,
                      struct names *names)
 {
+    char other[NAME_LIMIT];
+
     for (const struct param_def *def = defs; def && def->key; def++) {
         add_name(names, name, def->key);
         if (prov_name && strcasecmp(prov_name, name))
             add_name(names, prov_name, def->key);
-        if (def->variable)
-            add_text(names, def->variable);
+        for (const char *others = def->variable; param_alias(&others, other, sizeof(other));)
+            add_text(names, other);
     }
 }
 

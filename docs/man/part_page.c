@@ -6,6 +6,7 @@
 
 #include "compose/registry.h"
 #include "core/param/param.h"
+#include "core/param/param_alias.h"
 #include "core/part/part.h"
 
 /* Text that roff shall print as it stands, without a line end. A dot or quote that starts a line,
@@ -154,9 +155,15 @@ static void print_param(const struct part *part, const struct param_def *def)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
     puts(".br\nEnvironment:");
     if (def->variable) {
+        const char *others = def->variable;
+
         print_request("Ev", name, " ,");
         puts("or where that is not set");
-        print_request("Ev", def->variable, " .");
+        while (param_alias(&others, name, sizeof(name))) {
+            print_request("Ev", name, others ? " ," : " .");
+            if (others)
+                puts("or");
+        }
     } else {
         print_request("Ev", name, " .");
     }

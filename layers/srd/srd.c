@@ -10,7 +10,7 @@ static const struct param_def params[] = {
         .default_text = "32",
         .min = 1,
         .max = 65536,
-        .variable = "FI_EFA_TX_MIN_CREDITS",
+        .variable = "FI_EFA_TX_MIN_CREDITS|FI_EFA_RX_WINDOW_SIZE",
         .help = "Packets of a large message that its receiver asks for at a time.",
     },
     {

@@ -34,7 +34,7 @@ static const struct param_def defs[] = {
      .max = 65535},
     {.key = "nodelay", .type = PARAM_BOOL, .default_text = "yes", .help = "No delay."},
     {.key = "size",
-     .variable = "OTHERS_SIZE",
+     .variable = "OTHERS_SIZE|OTHERS_OLD_SIZE",
      .type = PARAM_SIZE,
      .default_text = "64k",
      .help = "Size."},
@@ -54,7 +54,7 @@ static int fresh(void **state)
 {
     static const char *const names[] = {"FI_DEMO_IFACE", "FI_DEMO_PORT_LOW", "FI_OFI_DEMO_PORT_LOW",
                                         "FI_DEMO_SIZE",  "FI_DEMO_PEER",     "FI_PREFER_SYSCONFIG",
-                                        "OTHERS_SIZE"};
+                                        "OTHERS_SIZE",   "OTHERS_OLD_SIZE"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         unsetenv(names[i]);
@@ -583,6 +583,24 @@ static void a_variable_of_others_is_behind_ours(void **state)
     assert_non_null(strstr(text, "OTHERS_SIZE: "));
 }
 
+/* Of two names the first that is set counts; what is wrong with the second is said, too. */
+static void a_variable_may_have_an_older_name(void **state)
+{
+    char text[4096];
+
+    setenv("OTHERS_OLD_SIZE", "4k", 1);
+    assert_int_equal(size_now(), 4096);
+    warnings(text, sizeof(text));
+    assert_null(strstr(text, "OTHERS_OLD_SIZE"));
+    setenv("OTHERS_SIZE", "5k", 1);
+    assert_int_equal(size_now(), 5120);
+    unsetenv("OTHERS_SIZE");
+    setenv("OTHERS_OLD_SIZE", "many", 1);
+    assert_int_equal(size_now(), 65536);
+    warnings(text, sizeof(text));
+    assert_non_null(strstr(text, "OTHERS_OLD_SIZE: "));
+}
+
 static void upstreams_variables_are_passed_over(void **state)
 {
     static const char *const names[] = {
@@ -633,6 +651,7 @@ int main(void)
         cmocka_unit_test_setup(a_file_that_cannot_be_read_is_pointed_out, fresh),
         cmocka_unit_test_setup(upstreams_variables_are_passed_over, fresh),
         cmocka_unit_test_setup(a_variable_of_others_is_behind_ours, fresh),
+        cmocka_unit_test_setup(a_variable_may_have_an_older_name, fresh),
         cmocka_unit_test_setup(a_bad_line_of_the_file_is_named, fresh),
         cmocka_unit_test_setup(providers_define_and_get_their_own, fresh),
         cmocka_unit_test_setup(definitions_without_name_or_help_are_refused, fresh),

@@ -22,8 +22,15 @@ static const struct param_def params[] = {
         .selects = true,
         .help = "Devices to use, by their names; all: each one.",
     },
-    PARAM_NUMBER("tx_size", PARAM_INT, "0", 0, 1 << 20,
-                 "Requests of an endpoint that may be under way; 0: as many as the device has."),
+    {
+        .key = "tx_size",
+        .type = PARAM_INT,
+        .default_text = "0",
+        .min = 0,
+        .max = 1 << 20,
+        .variable = "FI_EFA_TX_QUEUE_SIZE",
+        .help = "Requests of an endpoint that may be under way; 0: as many as the device has.",
+    },
     PARAM_NUMBER("rx_size", PARAM_INT, "0", 0, 1 << 20,
                  "Receives of an endpoint that may be posted; 0: as many as the device has."),
     PARAM_NUMBER(
