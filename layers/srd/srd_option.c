@@ -47,6 +47,11 @@ static int answer_emulated_atomics(struct endpoint *base, void *value, size_t *l
     return answer(true, value, len);
 }
 
+static int set_below(struct endpoint *base, int option, const void *value, size_t len)
+{
+    return fi_setopt(&ep_of(base)->base.lower->fid, FI_OPT_ENDPOINT, option, value, len);
+}
+
 /* Accepted, without effect: a peer's features are asked for. */
 static int set_without_effect(struct endpoint *base, const void *value, size_t len)
 {
@@ -76,8 +81,9 @@ static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
 
     if (FI_VERSION_LT(base->domain->fabric->api_version, FI_VERSION(1, 18)))
         return -FI_ENOPROTOOPT;
-    if (rc || base->enabled)
-        return -FI_EINVAL;
+    if (rc || base->enabled ||
+        set_below(base, FI_OPT_EFA_USE_DEVICE_RDMA, value, len) == -FI_EINVAL)
+        return -FI_EINVAL; /* FI_EFA_USE_DEVICE_RDMA says otherwise */
     if (is)
         return ep->reads ? 0 : -FI_EOPNOTSUPP;
     if (ep->devices)
@@ -130,11 +136,6 @@ static int set_p2p(struct endpoint *base, const void *value, size_t len)
 }
 
 /* ---- The device's affair ---- */
-
-static int set_below(struct endpoint *base, int option, const void *value, size_t len)
-{
-    return fi_setopt(&ep_of(base)->base.lower->fid, FI_OPT_ENDPOINT, option, value, len);
-}
 
 static int set_rnr_retry(struct endpoint *base, const void *value, size_t len)
 {

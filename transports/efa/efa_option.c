@@ -75,6 +75,14 @@ static int answer_false(struct endpoint *base, void *value, size_t *len)
     return answer(&is, sizeof(is), value, len);
 }
 
+/* Of fabric efa: does FI_EFA_USE_DEVICE_RDMA say otherwise? */
+static bool contradicts(const struct efa_ep *ep, bool is)
+{
+    const char *use = params_string(efa_params(ep->domain), "use_device_rdma");
+
+    return !efa_is_direct(ep->domain->base.info->fabric_attr) && !strcmp(use, is ? "0" : "1");
+}
+
 static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
 {
     struct efa_ep *ep = ep_of(base);
@@ -83,6 +91,8 @@ static int set_device_rdma(struct endpoint *base, const void *value, size_t len)
 
     if (FI_VERSION_LT(base->domain->fabric->api_version, FI_VERSION(1, 18)))
         return -FI_ENOPROTOOPT;
+    if (!rc && contradicts(ep, is))
+        return -FI_EINVAL;
     if (!rc && is != (ep->max_rma != 0) &&
         (ep->max_rma || !efa_device_accesses(ep->domain->device)))
         return -FI_EOPNOTSUPP;
@@ -142,7 +152,27 @@ static int set_p2p(struct endpoint *base, const void *value, size_t len)
     return how == FI_HMEM_P2P_DISABLED ? -FI_EOPNOTSUPP : 0;
 }
 
+/* There are no tags and no atomics, so nothing is told of their sizes. */
+static int set_nothing(struct endpoint *base, const void *value, size_t len)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+static int answer_nothing(struct endpoint *base, void *value, size_t *len)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+#define NOTHING(option)                                                                            \
+    {                                                                                              \
+        .name = (option), .kind = OPTION_FUNCTION, .set = set_nothing, .answer = answer_nothing    \
+    }
+
 const struct endpoint_option efa_options[] = {
+    NOTHING(FI_OPT_MAX_TAGGED_SIZE),
+    NOTHING(FI_OPT_MAX_ATOMIC_SIZE),
+    NOTHING(FI_OPT_INJECT_TAGGED_SIZE),
+    NOTHING(FI_OPT_INJECT_ATOMIC_SIZE),
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_without_effect},
     {.name = FI_OPT_CUDA_API_PERMITTED, .kind = OPTION_FUNCTION, .set = set_without_effect},
     {.name = FI_OPT_EFA_HOMOGENEOUS_PEERS, .kind = OPTION_FUNCTION, .set = set_without_effect},
