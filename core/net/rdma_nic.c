@@ -73,7 +73,7 @@ static char *link_name(const char *device, const char *link)
     return name ? strdup(name + 1) : NULL;
 }
 
-static void fill_bus(struct fi_bus_attr *attr, const char *device)
+void rdma_bus(struct fi_bus_attr *attr, const char *device)
 {
     char *name = link_name(device, "device");
     struct fi_pci_attr pci;
@@ -104,7 +104,7 @@ struct fid_nic *rdma_nic(const char *name, const struct ibv_device_attr *attr,
     nic->device_attr->device_version = number_text("%u", attr->hw_ver);
     nic->device_attr->driver = link_name(name, "device/driver");
     nic->device_attr->firmware = strdup(attr->fw_ver);
-    fill_bus(nic->bus_attr, name);
+    rdma_bus(nic->bus_attr, name);
     nic->link_attr->address = strdup(address);
     nic->link_attr->mtu = rdma_mtu(port->active_mtu);
     nic->link_attr->speed = rdma_speed(port->active_speed, port->active_width);

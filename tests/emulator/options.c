@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Options of endpoints of both fabrics, with libfabric's answers: those of sizes, and
- * FI_OPT_EFA_USE_DEVICE_RDMA beside FI_EFA_USE_DEVICE_RDMA. The first argument is the fabric, the
- * second the variable's value or "auto".
+ * FI_OPT_EFA_USE_DEVICE_RDMA beside FI_EFA_USE_DEVICE_RDMA; and what fi_getinfo makes of hints. The
+ * first argument is the fabric, the second the variable's value or "auto".
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,12 +124,134 @@ static void the_variable_is_not_contradicted(void **state)
     }
 }
 
+/* ---- What fi_getinfo makes of hints ---- */
+
+enum hint {
+    NOTHING,
+    ORDER,
+    NO_LOCAL_REGIONS,
+    UNMANAGED,
+    DOMAIN,
+    ANOTHER_DOMAIN,
+    BUS,
+    ANOTHER_BUS,
+    LOW_LATENCY,
+    MANUAL,
+    AUTO,
+};
+
+static void set_bus(struct fi_info *hints, bool other)
+{
+    struct fi_info *copy = fi_dupinfo(end.info);
+
+    hints->nic = copy->nic;
+    copy->nic = NULL;
+    fi_freeinfo(copy);
+    assert_int_equal(hints->nic->bus_attr->bus_type, FI_BUS_PCI);
+    hints->nic->bus_attr->attr.pci.bus_id += other;
+}
+
+static void say(struct fi_info *hints, enum hint hint)
+{
+    switch (hint) {
+    case ORDER: hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS; break;
+    case NO_LOCAL_REGIONS: hints->domain_attr->mr_mode = 0; break;
+    case UNMANAGED: hints->domain_attr->resource_mgmt = FI_RM_DISABLED; break;
+    case DOMAIN: hints->domain_attr->name = strdup("efa_0-rdm"); break;
+    case ANOTHER_DOMAIN: hints->domain_attr->name = strdup("efa_7-rdm"); break;
+    case BUS:
+    case ANOTHER_BUS: set_bus(hints, hint == ANOTHER_BUS); break;
+    case LOW_LATENCY: hints->tx_attr->tclass = FI_TC_LOW_LATENCY; break;
+    case MANUAL: hints->domain_attr->data_progress = FI_PROGRESS_MANUAL; break;
+    case AUTO: hints->domain_attr->data_progress = FI_PROGRESS_AUTO; break;
+    default: break;
+    }
+}
+
+static struct fi_info *ask(enum hint hint)
+{
+    struct fi_info *hints = fi_allocinfo(), *found = NULL;
+
+    hints->caps = FI_MSG;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->name = strdup(fabric);
+    say(hints, hint);
+    if (fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &found))
+        found = NULL;
+    fi_freeinfo(hints);
+    return found;
+}
+
+static bool is_found(enum hint hint)
+{
+    struct fi_info *info = ask(hint);
+
+    fi_freeinfo(info);
+    return info;
+}
+
+static void an_order_is_as_asked(void **state)
+{
+    struct fi_info *info = ask(NOTHING);
+
+    assert_int_equal(info->tx_attr->msg_order | info->rx_attr->msg_order, 0);
+    assert_int_equal(info->ep_attr->max_order_raw_size | info->ep_attr->max_order_waw_size, 0);
+    fi_freeinfo(info);
+    info = ask(ORDER);
+    assert_true(!info == direct);
+    assert_true(direct || info->rx_attr->msg_order & FI_ORDER_SAS);
+    fi_freeinfo(info);
+}
+
+static void regions_are_as_asked(void **state)
+{
+    struct fi_info *info = ask(NO_LOCAL_REGIONS);
+
+    assert_true(!info == direct);
+    assert_true(direct || !(info->domain_attr->mr_mode & FI_MR_LOCAL));
+    fi_freeinfo(info);
+    info = ask(NOTHING);
+    assert_true(info->domain_attr->mr_mode & FI_MR_LOCAL);
+    assert_int_equal(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
+    fi_freeinfo(info);
+    info = ask(UNMANAGED);
+    assert_true(direct || info->domain_attr->resource_mgmt == FI_RM_DISABLED);
+    fi_freeinfo(info);
+}
+
+static void names_choose(void **state)
+{
+    assert_true(is_found(DOMAIN));
+    assert_false(is_found(ANOTHER_DOMAIN));
+    assert_true(is_found(BUS));
+    assert_false(is_found(ANOTHER_BUS));
+}
+
+static void progress_is_as_asked(void **state)
+{
+    struct fi_info *info = ask(LOW_LATENCY);
+
+    assert_int_equal(info->tx_attr->tclass, FI_TC_LOW_LATENCY);
+    fi_freeinfo(info);
+    info = ask(MANUAL);
+    assert_int_equal(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+    fi_freeinfo(info);
+    info = ask(AUTO);
+    assert_int_equal(info->domain_attr->data_progress, FI_PROGRESS_AUTO);
+    fi_freeinfo(info);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sizes_may_be_less, open_all, close_all),
         cmocka_unit_test_setup_teardown(others_are_refused, open_all, close_all),
         cmocka_unit_test_setup_teardown(the_variable_is_not_contradicted, open_all, close_all),
+        cmocka_unit_test(an_order_is_as_asked),
+        cmocka_unit_test(regions_are_as_asked),
+        cmocka_unit_test_setup_teardown(names_choose, open_all, close_all),
+        cmocka_unit_test(progress_is_as_asked),
     };
 
     if (argc < 3)

@@ -303,6 +303,23 @@ static bool is_listed(const struct request *req, const struct efa_device *device
     return !list;
 }
 
+/* The place of the device that the hints' nic has, if any. */
+static bool is_at_bus(const struct request *req, const struct efa_device *device)
+{
+    const struct fid_nic *asked = req->hints->nic;
+    struct fi_pci_attr want, is;
+    struct fi_bus_attr own = {.bus_type = FI_BUS_UNKNOWN};
+
+    if (!asked || !asked->bus_attr || asked->bus_attr->bus_type != FI_BUS_PCI)
+        return true;
+    rdma_bus(&own, device->name);
+    want = asked->bus_attr->attr.pci;
+    is = own.attr.pci;
+    return own.bus_type != FI_BUS_PCI ||
+           (want.domain_id == is.domain_id && want.bus_id == is.bus_id &&
+            want.device_id == is.device_id && want.function_id == is.function_id);
+}
+
 static int add_device(const struct question *question, const struct efa_device *device,
                       struct fi_info **list)
 {
@@ -331,12 +348,13 @@ int efa_offer(const struct request *req, const struct fi_info *lower, struct fi_
     if (!device || !read_question(req, &question))
         return 0;
     for (; device && !rc; device = device->next) {
-        if (has_gid(&question, device) && is_listed(req, device))
+        if (has_gid(&question, device) && is_listed(req, device) && is_at_bus(req, device))
             rc = add_device(&question, device, info);
     }
     if (!rc && !*info)
-        reasons_add(req->reasons,
-                    "no EFA device has the name, the GID and the fabric that are asked for");
+        reasons_add(
+            req->reasons,
+            "no EFA device has the name, the GID, the place and the fabric that are asked for");
     if (rc) {
         info_free(*info);
         *info = NULL;
