@@ -581,6 +581,39 @@ static void a_long_write_is_long(void **state)
     assert_null(srd_header_get(bytes, size + 4, &got));
 }
 
+/* Lengths of places that are more than all memory together do not wrap around to the access's. */
+static void lengths_do_not_wrap(void **state)
+{
+    struct srd_header header = {.type = SRD_LONGCTS_RTR,
+                                .total = 5,
+                                .window = 5,
+                                .place_count = 2,
+                                .places = {{0, UINT64_MAX, 1}, {0, 6, 1}}},
+                      read = {.type = SRD_LONGREAD_MSG,
+                              .total = 5,
+                              .read_count = 2,
+                              .reads = {{0, UINT64_MAX, 1}, {0, 6, 1}}};
+    uint8_t bytes[ROOM] = {0};
+    struct srd_header got;
+
+    srd_header_put(&header, bytes);
+    assert_non_null(srd_header_get(bytes, srd_header_size(&header), &got));
+    srd_header_put(&read, bytes);
+    assert_non_null(srd_header_get(bytes, srd_header_size(&read), &got));
+}
+
+/* What asks for a HANDSHAKE is no write. */
+static void a_question_has_no_bytes(void **state)
+{
+    struct srd_header header = {.type = SRD_EAGER_RTW};
+    uint8_t bytes[ROOM] = {0};
+    struct srd_header got;
+
+    srd_header_put(&header, bytes);
+    assert_null(srd_header_get(bytes, srd_header_size(&header), &got));
+    assert_non_null(srd_header_get(bytes, srd_header_size(&header) + 1, &got));
+}
+
 /* Peers older than 2.0 have handshakes with more, and addresses of other lengths. */
 static void what_other_releases_send_is_understood(void **state)
 {
@@ -625,6 +658,8 @@ int main(void)
         cmocka_unit_test(types_that_there_are_not_are_refused),
         cmocka_unit_test(places_are_four_at_most),
         cmocka_unit_test(a_long_write_is_long),
+        cmocka_unit_test(lengths_do_not_wrap),
+        cmocka_unit_test(a_question_has_no_bytes),
         cmocka_unit_test(what_other_releases_send_is_understood),
         cmocka_unit_test(types_say_what_they_are),
     };
