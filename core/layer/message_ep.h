@@ -219,7 +219,7 @@ struct message_peer {
     fi_addr_t lower;           /* in the lower's AV */
     struct list attended;      /* in ep->attention or ep->stalled */
     struct list broken;        /* in ep->broken */
-    int err, code;             /* of its end: FI_E, and the lower's prov_errno or 0 */
+    int16_t err, code;         /* of its end: FI_E, and the lower's prov_errno or 0 */
     bool heard;                /* since it was last looked for */
     bool gone;                 /* it has ended, and has said nothing since */
     unsigned busy;             /* accesses under way */

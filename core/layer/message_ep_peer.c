@@ -295,14 +295,15 @@ void message_peer_stall(struct message_peer *peer)
 void message_peer_break(struct message_peer *peer, int err, const char *why)
 {
     char text[ADDR_TEXT_MAX];
+    int code = peer->ep->code;
 
     if (!list_empty(&peer->broken))
         return;
     if (why)
         LOG_WARN(peer->ep->wire->name, FI_LOG_EP_DATA, ": what is under way with %s ends: %s",
                  peer->ep->wire->text(peer, text), why);
-    peer->err = err;
-    peer->code = peer->ep->code;
+    peer->err = (int16_t)err;
+    peer->code = (int16_t)(code > 0 && code <= INT16_MAX ? code : 0);
     list_attach(&peer->broken, &peer->ep->broken);
 }
 
