@@ -291,6 +291,9 @@ struct message_ep {
     struct wake_timer timer;   /* ends sleeps at ask_ms */
     long long ask_ms;          /* when silent peers are asked next; 0: no timer is set */
     unsigned polls;
+    bool counts;         /* the wire wants to know how time passes: */
+    uint32_t seconds;    /* since it is driven, about */
+    long long second_ms; /* when the next one begins */
     size_t saved, saved_limit;
     bool saved_said;
     long long told_ms, full_ms; /* when the log was told of a bad packet, of full memory; or 0 */
@@ -356,6 +359,8 @@ extern struct fi_ops_cq_owner message_sink_ops;
 void message_sink_take(struct cq_sink *sink, const struct cq_done *done, size_t count);
 /* Asks peers that owe something and are silent, when it is time to. */
 void message_silence_run(struct message_ep *ep);
+/* Counts ep->seconds. */
+void message_seconds_run(struct message_ep *ep);
 /* 0: a sleep that begins now ends when that is; -FI_EAGAIN: no sleep. */
 int message_silence_sleep(struct message_ep *ep);
 

@@ -356,8 +356,11 @@ static void take_away(struct message_ep *ep, fi_addr_t addr)
 {
     struct message_peer *peer = peer_map_at(&ep->map, addr);
 
-    if (peer)
-        *peer_map_slot(&ep->map, addr) = NULL;
+    if (!peer)
+        return;
+    *peer_map_slot(&ep->map, addr) = NULL;
+    if (ep->wire->removed)
+        ep->wire->removed(peer);
 }
 
 /* Whose address is at another place now, or at none. */

@@ -61,6 +61,8 @@ void message_poll_lower(struct progress_source *source)
         message_peers_take_changes(ep);
     if (__builtin_expect(!list_empty(&ep->deferred), 0))
         message_in_deferred(ep);
+    if (ep->counts)
+        message_seconds_run(ep);
     if (ep->used || ep->takes || ep->ask_ms)
         message_silence_run(ep);
     if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))

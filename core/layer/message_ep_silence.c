@@ -63,6 +63,19 @@ void message_silence_run(struct message_ep *ep)
     ask_all(ep);
 }
 
+void message_seconds_run(struct message_ep *ep)
+{
+    long long now;
+
+    if (++ep->polls % POLLS)
+        return;
+    now = clock_ms();
+    if (now < ep->second_ms)
+        return;
+    ep->second_ms = now + ASK_MS;
+    ep->seconds++;
+}
+
 int message_silence_sleep(struct message_ep *ep)
 {
     long long now;

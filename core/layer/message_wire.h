@@ -47,8 +47,10 @@ struct message_wire {
     /* Zeroed memory for a name, which is set; NULL without memory. */
     struct message_peer *(*peer_new)(const void *name);
     int (*peer_open)(struct message_peer *peer); /* it is in the lower's AV. -FI_ENOMEM */
-    /* Its place in the application's AV is known, or is another one: peer->addr. May be NULL */
+    /* Its place in the application's AV is known, or is another one: peer->addr. An address of its
+     * that operations had may have been removed. Both may be NULL. */
     void (*addressed)(struct message_peer *peer);
+    void (*removed)(struct message_peer *peer);
     void (*peer_close)(
         struct message_peer *peer); /* before it is dropped, at fi_close. May be NULL */
     /* All that was under way has ended with err: message_peer_drop, and begins anew. */

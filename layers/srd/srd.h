@@ -11,6 +11,7 @@
  *   srd_transfer  the lower's reads and writes srd_read     what is read of peers
  *   srd_native  accesses by the device         srd_burst    packets of one message out
  *   srd_implicit  peers that the application has not inserted
+ *   srd_life    one life of a peer, and ours towards it, after another
  *   srd_device  memory that the CPU does not reach    srd_error  numbers and texts of errors
  */
 #ifndef WEFT_LAYERS_SRD_SRD_H
@@ -29,6 +30,7 @@ enum {
     SRD_FORGOTTEN = 4,       /* former connids of a peer that are remembered */
     SRD_GATHER = 256,        /* least bytes that are worth a segment of their own in a packet */
     SRD_BURST = 16,          /* packets that the lower gets in one call */
+    SRD_SURE = 2,            /* seconds for which a peer that is not heard is the same */
 };
 
 /* prov_errno under the names of libfabric's efa, as SRD_PEER_ERROR carries it. */
@@ -59,6 +61,7 @@ struct srd_piece {
     uint8_t bytes[];
 };
 
+struct srd_change;
 struct srd_transfer;
 
 /* An operation that sends something. */
@@ -130,12 +133,18 @@ struct srd_peer {
     struct message_peer base;
     int dead; /* nothing goes any more until it starts again */
     /* Identity */
-    bool known; /* connid is */
+    bool known;    /* connid is */
+    bool doubted;  /* another one may be there by now: it is asked before anything is sent */
+    bool leaving;  /* it is being closed: its life ends when nothing is with the lower */
+    bool left;     /* that was so, and no other life has begun */
+    uint32_t mine; /* ours, towards it */
     uint32_t connid, forgotten[SRD_FORGOTTEN];
-    unsigned forgotten_count; /* of all */
-    bool greeted;             /* our HANDSHAKE was sent */
-    bool forced;              /* it was asked for its */
-    bool introduced;          /* it has sent it: `features` */
+    unsigned forgotten_count;    /* of all */
+    struct srd_change *change;   /* lives that may begin; NULL: none */
+    uint32_t heard_in, asked_in; /* of ep->seconds: it has sent something; it was asked to */
+    bool greeted;                /* our HANDSHAKE was sent */
+    bool forced;                 /* it was asked for its */
+    bool introduced;             /* it has sent it: `features` */
     uint64_t features;
     struct srd_refusal *refusals; /* until then */
     /* Out */
@@ -161,9 +170,9 @@ struct srd_limits {
 
 struct srd_ep {
     struct message_ep base;
-    uint8_t name[SRD_RAW_MOST]; /* as packets carry it, with the connid */
+    uint8_t name[SRD_RAW_MOST]; /* as packets carry it; with the lives of one peer */
     size_t name_len;
-    uint32_t connid;
+    uint32_t connid; /* over EFA */
     bool ordered;
     bool efa;       /* addresses are EFA's: a connid is of an address */
     size_t window;  /* bytes that one CTS grants */
@@ -257,6 +266,44 @@ struct message_peer *srd_peer_new(const void *name);
 int srd_peer_open(struct message_peer *peer);
 void srd_peer_close(struct message_peer *peer);
 void srd_peer_reset(struct message_peer *peer, int err);
+
+/* Ends with err all that has come of a peer's present life; operations go on. */
+void srd_peer_turn(struct srd_peer *peer, int err);
+
+/* ---- srd_life.c ---- */
+
+enum srd_hearing {
+    SRD_HEARD, /* the packet is of the peer's present life */
+    SRD_LATE,  /* it is of another one: nothing is to be done with it */
+    SRD_HELD,  /* it is kept until that one begins, and then looked at again: packet->src */
+    SRD_AGAIN, /* there is no memory for that */
+};
+
+/* A packet with these lives; it may begin one, with which another ends. */
+enum srd_hearing srd_life_hear(struct srd_peer *peer, const struct srd_header *header,
+                               const struct srd_lives *lives, struct message_packet *packet);
+/* A new peer has a life of ours. */
+void srd_life_open(struct srd_peer *peer);
+/* The present lives end; the next packet of either side begins others. */
+void srd_life_end(struct srd_peer *peer);
+void srd_life_close(struct srd_peer *peer);
+/* The life of the peer's that we know, as packets tell it; 0: none, or it is EFA's affair. */
+uint32_t srd_life_view(const struct srd_peer *peer);
+/* Has it sent us its HANDSHAKE, and something since not long ago? Another endpoint may have taken
+ * its place meanwhile, so it is told who we are, as if it had not. */
+static inline bool srd_life_is_sure(const struct srd_peer *peer)
+{
+    return peer->introduced && peer->base.ep->seconds - peer->heard_in <= SRD_SURE;
+}
+/* It is not sure: a packet is about to be sent. */
+void srd_life_ask(struct srd_peer *peer);
+/* Of one that is doubted, or is leaving: -FI_EAGAIN, and it is being found out. */
+int srd_life_admit(struct srd_peer *peer);
+/* Of one that is leaving: true, and its life ends, now or when the lower has nothing for it. */
+bool srd_life_is_over(struct srd_peer *peer);
+/* Entries of struct message_wire. */
+void srd_life_removed(struct message_peer *peer);
+void srd_bye(struct message_ep *ep);
 
 /* ---- srd_implicit.c: peers that the application has not inserted ---- */
 
@@ -407,6 +454,10 @@ void srd_out_control(struct message_peer *peer, struct srd_header *header);
 /* Our HANDSHAKE; and a request for the peer's, which introduces us. */
 void srd_out_handshake(struct srd_peer *peer);
 void srd_out_force(struct message_peer *peer);
+/* The same, with these lives. */
+void srd_out_proposal(struct srd_peer *peer, const struct srd_lives *lives);
+/* We are being closed. */
+void srd_out_bye(struct srd_peer *peer);
 void srd_out_receipt(struct message_peer *peer, uint32_t send_id, uint32_t msg_id);
 /* Tells a peer that understands it that its operation has failed, when it has sent its HANDSHAKE,
  * which the request may have overtaken. */

@@ -41,7 +41,7 @@ static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
         return rc;
     if (ep->efa)
         ep->connid = srd_name_connid(&name);
-    ep->name_len = srd_name_put(format, &name, ep->connid, ep->name);
+    ep->name_len = srd_name_put(format, &name, ep->name);
     if (ep->devices && fi_av_insert(base->lower_av, raw, 1, &ep->self, 0, NULL) != 1)
         return -FI_ENOMEM;
     return 0;
@@ -49,16 +49,14 @@ static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
 
 /* ---- Endpoints ---- */
 
-/* The connid is below 2^31, as queue keys of programs are. Numbers on the wire have a salt, so that
- * those of another life mean nothing. */
-static void choose_numbers(struct srd_ep *ep)
+/* Numbers on the wire have a salt, so that those of another endpoint mean nothing. */
+static void choose_salt(struct srd_ep *ep)
 {
-    uint32_t numbers[2];
+    uint32_t salt;
 
-    if (getrandom(numbers, sizeof(numbers), 0) != sizeof(numbers))
-        numbers[0] = numbers[1] = (uint32_t)clock_ns();
-    ep->connid = numbers[0] & INT32_MAX;
-    ep->base.salt = numbers[1];
+    if (getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+        salt = (uint32_t)clock_ns();
+    ep->base.salt = salt;
 }
 
 static void set_limits(struct srd_ep *ep, const struct params *params)
@@ -76,6 +74,7 @@ static void set_lower(struct srd_ep *ep, const struct fi_info *lower)
     bool ours = srd_has_device_keys(ep->base.domain->base.info);
 
     ep->efa = lower->addr_format == FI_ADDR_EFA;
+    ep->base.counts = !ep->efa;
     ep->registers = info_mr_bits(lower) & FI_MR_LOCAL;
     ep->gathers = lower->tx_attr->iov_limit > 1;
     ep->reads = ours && lower->caps & FI_RMA && lower->caps & FI_READ;
@@ -116,7 +115,7 @@ static int open_ep(struct message_ep *base)
     ep->credits = (size_t)params_int(params, "window");
     ep->window = ep->credits * (base->packet_size - SRD_DATA_HEAD);
     ep->ordered = base->info->rx_attr->msg_order & (FI_ORDER_SAS | ATOMIC_ORDERS);
-    choose_numbers(ep);
+    choose_salt(ep);
     return 0;
 }
 
@@ -143,6 +142,7 @@ static const struct message_wire wire = {
     .open = open_ep,
     .prepare = prepare,
     .named = named,
+    .bye = srd_bye,
     .closed = closed,
     .hash = srd_hash,
     .is_named = srd_peer_is_named,
@@ -152,6 +152,7 @@ static const struct message_wire wire = {
     .peer_new = srd_peer_new,
     .peer_open = srd_peer_open,
     .addressed = srd_peer_addressed,
+    .removed = srd_life_removed,
     .peer_close = srd_peer_close,
     .peer_reset = srd_peer_reset,
     .ask = srd_out_force,

@@ -18,10 +18,10 @@ enum {
 struct srd_aside {
     uint64_t features;
     uint32_t next_msg, expected;
-    uint32_t connid, forgotten[SRD_FORGOTTEN];
+    uint32_t mine, connid, forgotten[SRD_FORGOTTEN];
     unsigned forgotten_count;
     int dead;
-    bool known, greeted, forced, introduced;
+    bool known, greeted, forced, introduced, doubted, left;
 };
 
 void srd_implicit_init(struct srd_ep *ep, const struct params *params)
@@ -78,7 +78,7 @@ static bool is_read(const struct srd_peer *peer)
 static bool is_idle(const struct srd_peer *peer)
 {
     return message_peer_is_idle(&peer->base) && !peer->early.count && !peer->partial &&
-           !peer->refusals && !is_read(peer);
+           !peer->refusals && !peer->change && !is_read(peer);
 }
 
 /* False without memory. */
@@ -95,6 +95,7 @@ static bool put_aside(struct srd_peer *peer)
         .features = peer->features,
         .next_msg = peer->next_msg,
         .expected = peer->early.next,
+        .mine = peer->mine,
         .connid = peer->connid,
         .forgotten_count = peer->forgotten_count,
         .dead = peer->dead,
@@ -102,6 +103,8 @@ static bool put_aside(struct srd_peer *peer)
         .greeted = peer->greeted,
         .forced = peer->forced,
         .introduced = peer->introduced,
+        .doubted = peer->doubted,
+        .left = peer->left,
     };
     memcpy(aside->forgotten, peer->forgotten, sizeof(aside->forgotten));
     memcpy(name.bytes, peer->name, peer->name_len);
@@ -166,6 +169,7 @@ void srd_implicit_restore(struct srd_peer *peer)
     peer->features = aside->features;
     peer->next_msg = aside->next_msg;
     peer->early.next = aside->expected;
+    peer->mine = aside->mine;
     peer->connid = aside->connid;
     memcpy(peer->forgotten, aside->forgotten, sizeof(peer->forgotten));
     peer->forgotten_count = aside->forgotten_count;
@@ -174,6 +178,8 @@ void srd_implicit_restore(struct srd_peer *peer)
     peer->greeted = aside->greeted;
     peer->forced = aside->forced;
     peer->introduced = aside->introduced;
+    peer->doubted = aside->doubted;
+    peer->left = aside->left;
     *peer_map_slot(&ep->aside, peer->base.lower) = NULL;
     pool_put(&ep->aside_pool, aside);
     fi_av_remove(ep->base.lower_av, &peer->base.lower, 1, 0);

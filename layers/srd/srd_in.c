@@ -11,41 +11,12 @@
 
 /* ---- Who sends ---- */
 
-static bool was_forgotten(const struct srd_peer *peer, uint32_t connid)
-{
-    unsigned count = peer->forgotten_count < SRD_FORGOTTEN ? peer->forgotten_count : SRD_FORGOTTEN;
-
-    for (unsigned i = 0; i < count; i++) {
-        if (peer->forgotten[i] == connid)
-            return true;
-    }
-    return false;
-}
-
-/* Is the packet of the life of the peer that we know, or of one that begins with it? Packets that
- * introduce their sender may begin one. */
-static bool is_of_this_life(struct srd_peer *peer, const struct srd_header *header, uint32_t connid)
-{
-    bool begins = header->flags & SRD_RAW_ADDR || header->type == SRD_HANDSHAKE;
-
-    if (peer->known && peer->connid == connid)
-        return true;
-    if (srd_ep_of(peer->base.ep)->efa || was_forgotten(peer, connid) || (peer->known && !begins))
-        return false;
-    if (peer->known)
-        srd_peer_reset(&peer->base, FI_ECONNRESET);
-    peer->known = true;
-    peer->connid = connid;
-    peer->dead = 0;
-    return true;
-}
-
 /* The peer that the packet's address names. again: there is no memory for it now. */
 static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *header,
-                                   struct srd_peer *peer, uint32_t *connid, bool *again)
+                                   struct srd_peer *peer, struct srd_lives *lives, bool *again)
 {
     struct srd_name name;
-    const char *wrong = srd_name_get(ep->base.lower_info, header, &name, connid);
+    const char *wrong = srd_name_get(ep->base.lower_info, header, &name, lives);
     bool differs = !wrong && peer && !srd_peer_is_named(&peer->base, &name);
 
     if (differs && ep->efa)
@@ -65,28 +36,57 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
     return peer;
 }
 
-static struct srd_peer *sender(struct srd_ep *ep, const struct srd_header *header, fi_addr_t src,
-                               bool *again)
+/* The peer, whatever its life. */
+static struct srd_peer *find(struct srd_ep *ep, const struct srd_header *header, fi_addr_t src,
+                             struct srd_lives *lives, bool *again)
 {
     struct srd_peer *peer = srd_peer_by_lower(ep, src);
-    uint32_t connid = header->connid;
 
     if (__builtin_expect(!peer, 0))
         peer = srd_implicit_return(ep, src, again);
     if (__builtin_expect(*again, 0))
         return NULL;
     if (srd_is_request(header->type) && header->flags & SRD_RAW_ADDR)
-        peer = introduced(ep, header, peer, &connid, again);
-    else if (!peer)
+        return introduced(ep, header, peer, lives, again);
+    if (!peer)
         message_say_wrong(&ep->base, "a packet of no peer");
+    return peer;
+}
+
+/* Is there a life in it? Packets of libfabric's efa may have none. */
+static bool tells_life(const struct srd_ep *ep, const struct srd_header *header)
+{
+    return header->flags & (SRD_CONNID | SRD_RAW_ADDR) || !ep->efa;
+}
+
+/* The peer, in the life that the packet is of; NULL, and what becomes of the packet. */
+static struct srd_peer *sender(struct srd_ep *ep, const struct srd_header *header,
+                               struct message_packet *packet, fi_addr_t src,
+                               enum message_fate *fate)
+{
+    struct srd_lives lives = {header->connid, header->view};
+    enum srd_hearing hearing = SRD_HEARD;
+    bool again = false;
+    struct srd_peer *peer = find(ep, header, src, &lives, &again);
+
+    *fate = __builtin_expect(again, 0) ? MESSAGE_LATER : MESSAGE_OVER;
     if (!peer)
         return NULL;
     if (__builtin_expect(!list_empty(&peer->implicit), 0))
         srd_implicit_heard(peer);
-    if (header->flags & (SRD_CONNID | SRD_RAW_ADDR) && !is_of_this_life(peer, header, connid))
+    if (tells_life(ep, header))
+        hearing = srd_life_hear(peer, header, &lives, packet);
+    if (__builtin_expect(hearing == SRD_HELD, 0)) {
+        packet->src = src;
+        *fate = MESSAGE_KEPT;
+    } else if (__builtin_expect(hearing == SRD_AGAIN, 0)) {
+        *fate = MESSAGE_LATER;
+    }
+    if (hearing != SRD_HEARD)
         return NULL;
     peer->base.heard = true;
     peer->base.gone = false;
+    peer->heard_in = ep->base.seconds;
     return peer;
 }
 
@@ -96,6 +96,7 @@ static void take_handshake(struct srd_peer *peer, const struct srd_header *heade
 {
     peer->features = header->features;
     peer->introduced = true;
+    peer->doubted = peer->doubted && !peer->forced;
     srd_out_refusals(peer, true);
     if (!list_empty(&peer->base.out))
         message_peer_attend(&peer->base);
@@ -274,7 +275,7 @@ static enum message_fate take_from(struct srd_peer *peer, const struct srd_heade
 static enum message_fate take_any(struct srd_ep *ep, struct message_packet *packet, fi_addr_t src)
 {
     struct srd_header header;
-    bool again = false;
+    enum message_fate fate;
     const char *wrong = srd_in_header(packet, &header);
     struct srd_peer *peer;
 
@@ -282,14 +283,13 @@ static enum message_fate take_any(struct srd_ep *ep, struct message_packet *pack
         message_say_wrong(packet->ep, wrong);
         return MESSAGE_OVER;
     }
-    peer = sender(ep, &header, src, &again);
-    if (__builtin_expect(again, 0))
-        return MESSAGE_LATER;
-    if (peer && !list_empty(&peer->base.broken))
-        srd_refuse(peer, &header);
-    if (!peer || !list_empty(&peer->base.broken))
-        return MESSAGE_OVER;
-    return take_from(peer, &header, packet);
+    peer = sender(ep, &header, packet, src, &fate);
+    if (!peer)
+        return fate;
+    if (list_empty(&peer->base.broken))
+        return take_from(peer, &header, packet);
+    srd_refuse(peer, &header);
+    return MESSAGE_OVER;
 }
 
 /* Is it in order with that peer, so that nothing is to be done before its packets are looked at? */
@@ -322,6 +322,7 @@ static inline bool take_usual(struct srd_ep *ep, const struct message_packet *pa
         return false;
     peer->base.heard = true;
     peer->base.gone = false;
+    peer->heard_in = ep->base.seconds;
     taker = message_taker_of(handle);
     offset = get64(raw + SRD_DATA_OFFSET);
     if (message_take_more(taker, offset, raw + SRD_DATA_HEAD, len))

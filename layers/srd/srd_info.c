@@ -20,7 +20,7 @@ size_t srd_request_head(const struct fi_info *lower)
     size_t own = srd_name_own_size(lower);
 
     return SRD_REQUEST_HEAD +
-           srd_raw_size(!own || own == SRD_ADDR_SIZE ? SRD_ADDR_SIZE + 4 : own + 4);
+           srd_raw_size(!own || own == SRD_ADDR_SIZE ? SRD_ADDR_SIZE + 4 : own + SRD_LIVES);
 }
 
 size_t srd_operand_size(const struct fi_info *lower)

@@ -15,6 +15,7 @@ enum {
     AT_QPN = 16,
     AT_CONNID = 20,
     AT_SCOPE = 24,
+    AT_VIEW = 28,
     MAPPED = 12, /* bytes in front of an IPv4 address in an IPv6 one */
 };
 
@@ -86,7 +87,7 @@ uint32_t srd_name_connid(const struct srd_name *name)
 static const char *const too_short = "an address that is too short";
 
 const char *srd_name_get(const struct fi_info *lower, const struct srd_header *header,
-                         struct srd_name *name, uint32_t *connid)
+                         struct srd_name *name, struct srd_lives *lives)
 {
     const uint8_t *raw = header->raw_addr;
     size_t own = is_own(lower->addr_format) ? lower->src_addrlen : 0;
@@ -94,7 +95,10 @@ const char *srd_name_get(const struct fi_info *lower, const struct srd_header *h
 
     if (header->raw_len < (own ? own + 4 : SRD_ADDR_SIZE))
         return too_short;
-    *connid = get32(raw + (own ? own : AT_CONNID));
+    lives->connid = get32(raw + (own ? own : AT_CONNID));
+    lives->view = own ? 0 : get32(raw + AT_VIEW);
+    if (own && header->raw_len >= own + SRD_LIVES)
+        lives->view = get32(raw + own + 4);
     if (own)
         return import_own(raw, own, name) ? too_short : NULL;
     if (lower->addr_format == FI_ADDR_EFA) {
@@ -107,18 +111,24 @@ const char *srd_name_get(const struct fi_info *lower, const struct srd_header *h
     import_own(raw, SRD_ADDR_SIZE, name);
     memset(name->bytes + AT_QPN + 2, 0, 2);
     memset(name->bytes + AT_CONNID, 0, 4);
-    memset(name->bytes + AT_SCOPE + 4, 0, 4);
+    memset(name->bytes + AT_VIEW, 0, 4);
     srd_name_addr(name, &addr);
     return addr_is_any(&addr.sa) || !addr_port(&addr.sa) ? "an address of no endpoint" : NULL;
 }
 
-size_t srd_name_put(uint32_t format, const struct srd_name *name, uint32_t connid, uint8_t *raw)
+size_t srd_name_put(uint32_t format, const struct srd_name *name, uint8_t *raw)
+{
+    memset(raw, 0, SRD_RAW_MOST);
+    memcpy(raw, name->bytes, name->len);
+    return name->len + (is_own(format) ? SRD_LIVES : 0);
+}
+
+void srd_name_put_lives(uint32_t format, const struct srd_lives *lives, uint8_t *raw, size_t len)
 {
     bool own = is_own(format);
 
-    memcpy(raw, name->bytes, name->len);
-    put32(raw + (own ? name->len : AT_CONNID), connid);
-    return name->len + (own ? 4 : 0);
+    put32(raw + (own ? len - SRD_LIVES : AT_CONNID), lives->connid);
+    put32(raw + (own ? len - SRD_LIVES + 4 : AT_VIEW), lives->view);
 }
 
 static struct sockaddr_in6 in6_of(const struct srd_name *name)

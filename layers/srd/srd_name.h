@@ -3,8 +3,8 @@
  * The address of an endpoint as packets carry it: the raw address of efa (FI_ADDR_EFA), 32 bytes of
  * GID, queue pair number and connid, which is the queue's key. Over a lower with IP addresses the
  * GID is the IPv6 address, or the IPv4 address mapped into one (::ffff:a.b.c.d), the queue pair
- * number is the port, and the first reserved bytes are the scope. Over any other lower it is that
- * one's address, of as many bytes as it has, and the connid behind it.
+ * number is the port, and the reserved bytes are the scope and the view (srd_wire.h). Over any
+ * other lower it is that one's address, of as many bytes as it has, and connid and view behind it.
  */
 #ifndef WEFT_LAYERS_SRD_SRD_NAME_H
 #define WEFT_LAYERS_SRD_SRD_NAME_H
@@ -18,7 +18,13 @@
 
 enum {
     SRD_NAME_MOST = ADDR_OWN_MAX,
-    SRD_RAW_MOST = SRD_NAME_MOST + 4, /* with the connid */
+    SRD_LIVES = 8, /* bytes of connid and view */
+    SRD_RAW_MOST = SRD_NAME_MOST + SRD_LIVES,
+};
+
+/* As a packet's address tells them: the sender's life, and its view of the receiver's. */
+struct srd_lives {
+    uint32_t connid, view;
 };
 
 /* Without the connid, which is 0 in IP's: a name stays when its endpoint starts again. Of EFA's
@@ -32,14 +38,17 @@ struct srd_name {
 size_t srd_name_own_size(const struct fi_info *lower);
 /* Of an address in that format, of len bytes. -FI_EINVAL. */
 int srd_name_import(uint32_t format, const void *raw, size_t len, struct srd_name *name);
-/* Of a packet's address, to an endpoint over that lower: NULL, and the name and the connid; or what
+/* Of a packet's address, to an endpoint over that lower: NULL, and the name and the lives; or what
  * is wrong. */
 const char *srd_name_get(const struct fi_info *lower, const struct srd_header *header,
-                         struct srd_name *name, uint32_t *connid);
+                         struct srd_name *name, struct srd_lives *lives);
 /* Of EFA's. */
 uint32_t srd_name_connid(const struct srd_name *name);
-/* The bytes of a packet; how many there are, at most SRD_RAW_MOST. */
-size_t srd_name_put(uint32_t format, const struct srd_name *name, uint32_t connid, uint8_t *raw);
+/* The bytes of a packet; how many there are, at most SRD_RAW_MOST. Lives of EFA's are those of the
+ * name. */
+size_t srd_name_put(uint32_t format, const struct srd_name *name, uint8_t *raw);
+/* Puts lives into such bytes, not of EFA's. */
+void srd_name_put_lives(uint32_t format, const struct srd_lives *lives, uint8_t *raw, size_t len);
 /* Bytes for an address vector of that format. */
 void srd_name_export(uint32_t format, const struct srd_name *name, union addr_raw *raw);
 /* For the log. */

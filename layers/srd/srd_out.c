@@ -13,21 +13,29 @@
 /* A peer that has not sent its HANDSHAKE may not know us: requests say who we are. */
 static bool says_address(const struct srd_peer *peer)
 {
-    return !peer->introduced || peer->features & SRD_WANTS_CONSTANT;
+    return !srd_life_is_sure(peer) || peer->features & SRD_WANTS_CONSTANT;
+}
+
+/* Our address, which all peers' packets are made from, as one peer is told it. */
+static void say_address(struct srd_ep *ep, struct srd_header *header, const struct srd_lives *lives)
+{
+    header->flags |= SRD_RAW_ADDR;
+    header->raw_addr = ep->name;
+    header->raw_len = ep->name_len;
+    if (!ep->efa)
+        srd_name_put_lives(ep->base.lower_info->addr_format, lives, ep->name, ep->name_len);
 }
 
 void srd_out_sender(const struct srd_peer *peer, struct srd_header *header)
 {
-    const unsigned both = SRD_RAW_ADDR | SRD_CONNID;
+    const struct srd_lives lives = {peer->mine, srd_life_view(peer)};
 
-    header->connid = srd_ep_of(peer->base.ep)->connid;
-    if (srd_is_request(header->type) && !(header->flags & both) && says_address(peer)) {
-        header->flags |= SRD_RAW_ADDR;
-        header->raw_addr = srd_ep_of(peer->base.ep)->name;
-        header->raw_len = srd_ep_of(peer->base.ep)->name_len;
-    } else if (!(header->flags & SRD_RAW_ADDR)) {
+    header->connid = peer->mine;
+    if (srd_is_request(header->type) &&
+        (header->flags & SRD_RAW_ADDR || (!(header->flags & SRD_CONNID) && says_address(peer))))
+        say_address(srd_ep_of(peer->base.ep), header, &lives);
+    else
         header->flags |= SRD_CONNID;
-    }
 }
 
 size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header)
@@ -38,24 +46,31 @@ size_t srd_out_room(const struct srd_peer *peer, const struct srd_header *header
     return peer->base.ep->packet_size - srd_header_size(&with);
 }
 
+static struct srd_packet *put_header(struct srd_peer *peer, struct message_packet *base,
+                                     const struct srd_header *header, struct message_move *move)
+{
+    struct srd_packet *packet = srd_packet_of(base);
+
+    base->len =
+        (size_t)(srd_header_put(header, packet->bytes + peer->base.ep->prefix) - packet->bytes);
+    base->move = move;
+    packet->slice.iov_len = 0;
+    if (move)
+        move->pending++;
+    list_attach(&base->link, &peer->base.out);
+    return packet;
+}
+
 /* Its header alone. */
 static struct srd_packet *put_packet(struct message_peer *peer, struct srd_header *header,
                                      struct message_move *move)
 {
     struct message_packet *base = message_packet_get(peer);
-    struct srd_packet *packet;
 
     if (!base)
         return NULL;
     srd_out_sender(srd_peer_of(peer), header);
-    packet = srd_packet_of(base);
-    base->len = (size_t)(srd_header_put(header, packet->bytes + peer->ep->prefix) - packet->bytes);
-    base->move = move;
-    packet->slice.iov_len = 0;
-    if (move)
-        move->pending++;
-    list_attach(&base->link, &peer->out);
-    return packet;
+    return put_header(srd_peer_of(peer), base, header, move);
 }
 
 uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move)
@@ -148,20 +163,40 @@ void srd_out_handshake(struct srd_peer *peer)
     const struct srd_ep *ep = srd_ep_of(peer->base.ep);
 
     header.features |= (ep->reads ? SRD_CAN_READ : 0U) | (ep->writes ? SRD_CAN_WRITE : 0U);
+    header.view = srd_life_view(peer);
     peer->greeted = true;
     srd_out_control(&peer->base, &header);
 }
 
 void srd_out_force(struct message_peer *peer)
 {
-    const struct srd_ep *ep = srd_ep_of(peer->ep);
-    struct srd_header header = {.type = SRD_EAGER_RTW,
-                                .flags = SRD_RAW_ADDR,
-                                .raw_addr = ep->name,
-                                .raw_len = ep->name_len};
+    struct srd_header header = {.type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR};
 
     srd_peer_of(peer)->forced = true;
     srd_out_control(peer, &header);
+}
+
+/* A packet of its own kind: its connid is not that of the others. */
+void srd_out_proposal(struct srd_peer *peer, const struct srd_lives *lives)
+{
+    struct srd_header header = {.type = SRD_EAGER_RTW};
+    struct message_packet *base = message_packet_get(&peer->base);
+
+    if (!base) {
+        message_peer_break(&peer->base, FI_ENOMEM, "no memory for an answer");
+        return;
+    }
+    say_address(srd_ep_of(peer->base.ep), &header, lives);
+    put_header(peer, base, &header, NULL);
+    message_peer_attend(&peer->base);
+}
+
+void srd_out_bye(struct srd_peer *peer)
+{
+    struct srd_header header = {.type = SRD_HANDSHAKE, .view = srd_life_view(peer) | SRD_LEAVES};
+
+    if (srd_out(&peer->base, &header, NULL))
+        srd_flush(&peer->base, false);
 }
 
 void srd_out_receipt(struct message_peer *peer, uint32_t send_id, uint32_t msg_id)
@@ -260,6 +295,8 @@ void srd_flush(struct message_peer *peer, bool more)
 
 void srd_run(struct message_peer *peer)
 {
+    if (__builtin_expect(srd_peer_of(peer)->leaving, 0) && srd_life_is_over(srd_peer_of(peer)))
+        return;
     srd_flush(peer, false);
     if (__builtin_expect(!list_empty(&srd_ep_of(peer->ep)->transfers), 0))
         srd_transfers_run(peer);

@@ -91,6 +91,7 @@ int srd_peer_open(struct message_peer *base)
         srd_peer_of(base)->known = true;
         srd_peer_of(base)->connid = srd_name_connid(&name);
     }
+    srd_life_open(srd_peer_of(base));
     srd_implicit_restore(srd_peer_of(base));
     return 0;
 }
@@ -128,6 +129,7 @@ void srd_peer_close(struct message_peer *base)
     drop_early(peer, false);
     srd_transfers_lose(base, FI_ECANCELED);
     srd_out_refusals(peer, false);
+    srd_life_close(peer);
     reorder_finish(&peer->early, &base->ep->deferred);
 }
 
@@ -179,17 +181,20 @@ static void die(struct srd_peer *peer, int err)
 /* The next packet of it begins another life. */
 static void end_life(struct srd_peer *peer)
 {
-    bool efa = srd_ep_of(peer->base.ep)->efa;
-
     drop_early(peer, false);
-    if (peer->known && !efa)
-        peer->forgotten[peer->forgotten_count++ % SRD_FORGOTTEN] = peer->connid;
-    peer->known = efa;
-    peer->greeted = peer->forced = peer->introduced = false;
+    srd_life_end(peer);
     peer->features = 0;
     srd_out_refusals(peer, false);
     peer->next_msg = 0;
     peer->dead = 0;
+}
+
+void srd_peer_turn(struct srd_peer *peer, int err)
+{
+    drop_early(peer, false);
+    srd_out_refusals(peer, false);
+    message_remote_fail(&peer->base);
+    message_inbounds_fail(&peer->base, err);
 }
 
 void srd_peer_reset(struct message_peer *base, int err)

@@ -375,11 +375,22 @@ static ssize_t await_features(struct srd_peer *peer, const struct op *op)
     return 0;
 }
 
+static ssize_t may_begin(struct srd_peer *peer, const struct op *op)
+{
+    ssize_t rc = peer->dead ? -FI_ECONNABORTED : 0;
+
+    if (!rc && __builtin_expect(peer->doubted || peer->leaving, 0))
+        rc = srd_life_admit(peer);
+    if (!rc && __builtin_expect(!srd_life_is_sure(peer), 0))
+        srd_life_ask(peer);
+    return rc ? rc : await_features(peer, op);
+}
+
 ssize_t srd_start(struct message_peer *base, const struct message_posting *posting)
 {
     const struct op *op = posting->op;
     struct srd_peer *peer = srd_peer_of(base);
-    ssize_t rc = peer->dead ? -FI_ECONNABORTED : await_features(peer, op);
+    ssize_t rc = may_begin(peer, op);
     bool device = srd_op_is_device(srd_ep_of(base->ep), op);
 
     if (!rc && __builtin_expect(device, 0))

@@ -21,7 +21,7 @@ enum {
 bool srd_is_quick(const struct srd_peer *peer, const struct op *op)
 {
     return op->len < SRD_GATHER && !(op->flags & (OP_DELIVERED | FI_REMOTE_CQ_DATA)) &&
-           peer->introduced && !(peer->features & SRD_WANTS_CONSTANT);
+           srd_life_is_sure(peer) && !(peer->features & SRD_WANTS_CONSTANT);
 }
 
 static uint8_t *put_head(uint8_t *raw, const struct srd_peer *peer, const struct op *op)
@@ -36,7 +36,7 @@ static uint8_t *put_head(uint8_t *raw, const struct srd_peer *peer, const struct
     if (tagged)
         put64(raw + AT_TAG, op->tag);
     raw += tagged ? TAG_HEAD : MSG_HEAD;
-    put32(raw, srd_ep_of(peer->base.ep)->connid);
+    put32(raw, peer->mine);
     return raw + SRD_CONNID_SIZE;
 }
 

@@ -63,7 +63,8 @@ static size_t handshake_size(const struct srd_header *header)
 {
     unsigned optional = SRD_CONNID | SRD_HOST_ID | SRD_DEVICE_VERSION;
 
-    return 8 + SRD_WORD + SRD_WORD * (size_t)__builtin_popcount(header->flags & optional);
+    return 8 + SRD_WORD * (header->view ? 2U : 1U) +
+           SRD_WORD * (size_t)__builtin_popcount(header->flags & optional);
 }
 
 static size_t options_size(const struct srd_header *header)
@@ -105,8 +106,10 @@ static uint8_t *put_word(uint8_t *raw, uint64_t value)
 
 static uint8_t *put_handshake(const struct srd_header *header, uint8_t *raw)
 {
-    put32(raw + 4, SRD_NEXTRA_BASE + 1);
+    put32(raw + 4, SRD_NEXTRA_BASE + (header->view ? 2 : 1));
     raw = put_word(raw + 8, header->features);
+    if (header->view)
+        raw = put_word(raw, header->view);
     if (header->flags & SRD_CONNID)
         raw = put_word(raw, header->connid);
     if (header->flags & SRD_HOST_ID)

@@ -102,6 +102,14 @@ enum srd_feature {
     SRD_CAN_ERROR = 1 << 9, /* SRD_PEER_ERROR is understood */
 };
 
+/* The view of a packet that introduces its sender, over lowers whose addresses have no connid: the
+ * receiver's life that the sender knows (SRD_VIEW_LIFE; 0: none), and one of these. */
+#define SRD_VIEW_LIFE 0x3fffffffU
+#define SRD_PLAIN 0U
+#define SRD_PROPOSES (1U << 30) /* the sender's connid is a life that begins if that one is there */
+#define SRD_RENEWS (2U << 30)   /* likewise, and packets of that one were dropped */
+#define SRD_LEAVES (3U << 30)   /* the sender is being closed */
+
 /* The meaning of `op_id` of SRD_PEER_ERROR, which `ref_kind` says. */
 enum srd_ref {
     SRD_REF_OP,      /* the id that the request had */
@@ -128,6 +136,7 @@ struct srd_header {
     uint64_t window; /* CTS, RTR: bytes that may be sent, or sent at first */
     uint64_t cq_data;
     uint64_t features, host_id; /* of HANDSHAKE */
+    uint32_t view;              /* likewise, SRD_VIEW_LIFE and a kind; 0: it has none */
     uint32_t device_version;
     const uint8_t *raw_addr; /* with SRD_RAW_ADDR: so many bytes, in the packet */
     size_t raw_len;

@@ -128,6 +128,7 @@ static const char *get_handshake(const uint8_t *raw, size_t left, struct srd_hea
     header->features = words && left >= SRD_WORD ? get64(next) : 0;
     if (words > left / SRD_WORD)
         return cut_short;
+    header->view = words > 1 ? (uint32_t)get64(next + SRD_WORD) : 0;
     take(&next, &left, (size_t)words * SRD_WORD);
     wrong = get_word(&next, &left, header->flags & SRD_CONNID, &connid);
     if (!wrong)

@@ -30,7 +30,7 @@ struct end a, raw;
 struct fid_mr *region;
 uint8_t out[PACKET], memory[PACKET];
 char large[LARGE], in[LARGE];
-uint32_t connid, next_msg;
+uint32_t connid, next_msg, life;
 static struct fid_mr *box_mr, *out_mr;
 
 /* ---- Ends ---- */
@@ -62,7 +62,7 @@ static int open_with(uint64_t order)
             fi_recv(raw.ep, box.bytes[i], PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, box.bytes[i]),
             0);
     connid = CONNID;
-    next_msg = 0;
+    next_msg = life = 0;
     return 0;
 }
 
@@ -103,6 +103,18 @@ void put_address(const struct end *end, uint8_t addr[SRD_ADDR_SIZE])
         addr[20 + i] = (uint8_t)(connid >> 8 * i);
 }
 
+/* The lives that the endpoint under test tells. */
+static void note_life(const uint8_t *bytes, size_t len)
+{
+    struct srd_header header;
+
+    if (srd_header_get(bytes, len, &header))
+        return;
+    life = header.connid;
+    if (header.flags & SRD_RAW_ADDR && srd_is_request(header.type))
+        memcpy(&life, header.raw_addr + 20, 4);
+}
+
 void drive(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -113,6 +125,7 @@ void drive(void)
             continue;
         memcpy(box.bytes[box.came % RECEIVES], entry.op_context, entry.len);
         box.len[box.came++ % RECEIVES] = entry.len;
+        note_life(entry.op_context, entry.len);
     }
 }
 
@@ -126,16 +139,19 @@ void send_bytes(size_t len)
 void send_packet(struct srd_header header, const void *payload, size_t len)
 {
     uint8_t addr[SRD_ADDR_SIZE];
+    uint32_t view = life | header.view;
 
     header.len = len;
     if (srd_is_request(header.type) && !(header.flags & SRD_CONNID)) {
         put_address(&raw, addr);
+        memcpy(addr + 28, &view, 4);
         header.flags |= SRD_RAW_ADDR;
         header.raw_addr = addr;
         header.raw_len = sizeof(addr);
     } else {
         header.flags |= SRD_CONNID;
         header.connid = connid;
+        header.view = header.type == SRD_HANDSHAKE ? view : 0;
     }
     memcpy(srd_header_put(&header, out), payload, len);
     send_bytes(srd_header_size(&header) + len);

@@ -25,12 +25,13 @@ enum {
 };
 
 /* srd's end; the played one; a region of srd's domain over `memory`; bytes of a packet that is made
- * by hand; what is sent and received; the played peer's connid and next msg_id. */
+ * by hand; what is sent and received; the played peer's connid and next msg_id, and the life of
+ * srd's end that it knows, which is the one that came last. */
 extern struct end a, raw;
 extern struct fid_mr *region;
 extern uint8_t out[PACKET], memory[PACKET];
 extern char large[LARGE], in[LARGE];
-extern uint32_t connid, next_msg;
+extern uint32_t connid, next_msg, life;
 
 /* Another end, of any stack. */
 void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order);

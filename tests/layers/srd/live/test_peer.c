@@ -84,6 +84,7 @@ static void a_large_message_waits_to_be_asked_for(void **state)
     assert_memory_equal(got.payload, large, got.len);
     came = got.len;
     assert_true(silent());
+    shake_hands();
     cts.send_id = got.send_id;
     send_packet(cts, "", 0);
     got = expect(SRD_CTSDATA);
@@ -322,6 +323,7 @@ static void more_than_there_is_kills(void **state)
 
     assert_int_equal(fi_tsend(a.ep, large, 100000, NULL, a.peer, 3, NULL), 0);
     got = expect(SRD_LONGCTS_TAG);
+    shake_hands();
     send_packet((struct srd_header){.type = SRD_CTS, .send_id = got.send_id, .window = 100000}, "",
                 0);
     assert_int_equal(ended(), FI_EPROTO);
@@ -405,7 +407,7 @@ static void the_dead_may_begin_anew(void **state)
 {
     answers_to_no_question_kill(state);
     connid++;
-    next_msg = 0;
+    next_msg = life = 0;
     assert_alive();
     connid--;
     receive(6);

@@ -386,6 +386,7 @@ static void an_end_of_no_read_kills(void **state)
 
     assert_int_equal(fi_tsend(a.ep, large, 100000, NULL, a.peer, 3, NULL), 0);
     got = expect(SRD_LONGCTS_TAG);
+    shake_hands();
     send_packet((struct srd_header){.type = SRD_EOR, .send_id = got.send_id}, "", 0);
     assert_int_equal(ended(), FI_EPROTO);
     assert_dead();
