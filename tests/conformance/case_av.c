@@ -165,6 +165,69 @@ static void removed(void)
     conf_pair_close(p);
 }
 
+/* Closes b and opens another endpoint with its address, if the stack lets an application choose one
+ * that was in use just now; else with its own. */
+static void open_next(struct conf_pair *p)
+{
+    struct fi_info *info = p->home.info;
+    void *address = calloc(1, 256), *before = info->src_addr;
+    size_t len = 256, len_before = info->src_addrlen;
+    struct fid_ep *probe = NULL;
+
+    conf_check(!fi_getname(&p->b.ep->fid, address, &len), "fi_getname");
+    conf_ep_close(&p->b);
+    info->src_addr = address;
+    info->src_addrlen = len;
+    if (fi_endpoint(p->home.domain, info, &probe, NULL) || fi_enable(probe) == -FI_EADDRINUSE) {
+        info->src_addr = before;
+        info->src_addrlen = len_before;
+    }
+    if (probe)
+        conf_check(!fi_close(&probe->fid), "fi_close");
+    conf_ep_open(&p->b, &p->home, &p->want);
+    info->src_addr = before;
+    info->src_addrlen = len_before;
+    free(address);
+}
+
+static void say(struct conf_pair *p, struct conf_ep *from, struct conf_ep *to, size_t len)
+{
+    static unsigned seed;
+    char *out = malloc(len), *in = calloc(1, len);
+
+    conf_fill(out, len, ++seed);
+    conf_post(p, fi_trecv(to->ep, in, len, NULL, FI_ADDR_UNSPEC, 5, 0, in));
+    conf_post(p, fi_tsend(from->ep, out, len, NULL, from->peer, 5, out));
+    conf_check(!conf_wait(p, from, out).err, "the send of %zu bytes", len);
+    conf_check(!conf_wait(p, to, in).err && conf_holds(in, len, seed), "the receive");
+    free(out);
+    free(in);
+}
+
+/* Another endpoint comes where one was that the application has removed. */
+static void another(void)
+{
+    static const size_t sizes[] = {1, 3000, 100000};
+    struct conf_pair *p;
+
+    conf_may_lack("another_endpoint");
+    p = conf_pair_open((struct conf_want){0});
+    for (int i = 0; i < 4; i++) {
+        for (size_t s = 0; s < 3; s++) {
+            say(p, i % 2 ? &p->a : &p->b, i % 2 ? &p->b : &p->a, sizes[s]);
+            say(p, i % 2 ? &p->b : &p->a, i % 2 ? &p->a : &p->b, sizes[s]);
+        }
+        conf_quiet(p, 5);
+        conf_check(!fi_av_remove(p->a.av, &p->a.peer, 1, 0), "fi_av_remove");
+        open_next(p);
+        conf_introduce(&p->a, &p->b);
+        conf_introduce(&p->b, &p->a);
+    }
+    say(p, &p->a, &p->b, 1);
+    conf_quiet(p, 5);
+    conf_pair_close(p);
+}
+
 /* Addresses as texts: the same text comes from the same address. */
 static void texts(void)
 {
@@ -422,6 +485,7 @@ const struct conf_case conf_av_cases[] = {
     {"av: many, found, removed, inserted again", many},
     {"av: the same address twice", twice},
     {"av: removed and inserted again", removed},
+    {"av: another endpoint at an address that was removed", another},
     {"av: addresses as texts", texts},
     {"av: by names, and ranges", by_names},
     {"av: wrong addresses among good ones", wrong_ones},
