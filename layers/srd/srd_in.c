@@ -53,9 +53,15 @@ static struct srd_peer *find(struct srd_ep *ep, const struct srd_header *header,
     return peer;
 }
 
-/* Is there a life in it? Packets of libfabric's efa may have none. */
-static bool tells_life(const struct srd_ep *ep, const struct srd_header *header)
+/* Is there more to be said of its life than that it is the peer's present one? Packets of
+ * libfabric's efa may tell none. */
+static inline bool tells_life(const struct srd_ep *ep, const struct srd_peer *peer,
+                              const struct srd_header *header, uint32_t connid)
 {
+    bool introduces = header->flags & SRD_RAW_ADDR || header->type == SRD_HANDSHAKE;
+
+    if (__builtin_expect(peer->known && peer->connid == connid, 1))
+        return introduces && !ep->efa;
     return header->flags & (SRD_CONNID | SRD_RAW_ADDR) || !ep->efa;
 }
 
@@ -74,7 +80,7 @@ static struct srd_peer *sender(struct srd_ep *ep, const struct srd_header *heade
         return NULL;
     if (__builtin_expect(!list_empty(&peer->implicit), 0))
         srd_implicit_heard(peer);
-    if (tells_life(ep, header))
+    if (__builtin_expect(tells_life(ep, peer, header, lives.connid), 0))
         hearing = srd_life_hear(peer, header, &lives, packet);
     if (__builtin_expect(hearing == SRD_HELD, 0)) {
         packet->src = src;
