@@ -80,6 +80,9 @@ struct arq_header {
     uint32_t serial, limit, end, marked;
     uint64_t below;
     uint16_t kept, piece, pieces, size;
+    /* Not in the bytes: its receiver sets it where the packet may have waited to be read, and
+     * nothing tells how long. Neither it nor its answer says anything about the round trip. */
+    bool late;
 };
 
 void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER]);

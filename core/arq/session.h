@@ -135,7 +135,7 @@ struct session {
     /* ---- In ---- */
     struct serial numbers, serials;
     uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
-    uint64_t arrived;                  /* ns: when numbers.end - 1 came */
+    uint64_t arrived;                  /* ns: when numbers.end - 1 came; 0: unknown */
     uint64_t ack_at;                   /* ns: 0: nothing to acknowledge */
     unsigned unanswered;
     uint32_t came_marked;

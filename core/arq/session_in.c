@@ -60,7 +60,7 @@ static void number_acked(struct session *session, uint64_t now, uint64_t number,
 
     if (!flight_ack(&session->traffic->flight, number, now, &packet))
         return;
-    if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX)
+    if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX && !header->late)
         rtt_add(&session->traffic->rtt, now, now - packet.sent,
                 (uint64_t)header->kept * ARQ_KEPT_UNIT);
     packet_acked(session, &packet, news);
@@ -156,7 +156,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     uint64_t at = now + session->config->ack_delay;
 
     if (number + 1 == session->numbers.end)
-        session->arrived = now;
+        session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
     session->came_marked += marked;
     session->unanswered++;
     if (header->flags & ARQ_NOW || gap || marked || session->unanswered >= 2)

@@ -60,6 +60,8 @@ struct arq_lower {
     bool marks;    /* with what the network has marked */
     bool timed;    /* and how long each packet has waited, since they are not read at once */
     unsigned calm; /* packets in a row that were */
+    unsigned rush; /* looks lately that came late, weighed */
+    bool late;     /* what has come now may have waited, and may not have been timed */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
 };

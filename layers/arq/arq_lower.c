@@ -16,6 +16,8 @@ enum {
     CHUNK_MOST = 512 << 10,
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
     CALM = 16384,         /* packets, each read soon after it came, until they need not be timed */
+    LATE = 64,            /* as many that were make up for a look that came late, */
+    RUSH = 8 * LATE,      /* and so many such looks make packets be timed */
     ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
 };
 
@@ -310,16 +312,24 @@ void arq_lower_watch_marks(struct arq_ep *ep)
     ask_for_notes(ep);
 }
 
+/* To be timed costs each packet the kernel's time, so a thread that loses its core now and then has
+ * packets that tell nothing instead, and one that looks late as a rule has all of them timed. */
 void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap)
 {
-    bool timed = gap > GAP_NS;
+    struct arq_lower *lower = &ep->lower;
+    bool late = gap > GAP_NS;
 
-    if (!ep->lower.notes)
+    if (!lower->notes)
         return;
-    ep->lower.calm = timed ? 0 : ep->lower.calm + 1;
-    if (timed == ep->lower.timed || (!timed && ep->lower.calm < CALM))
+    lower->late = late && !lower->timed;
+    lower->calm = late ? 0 : lower->calm + 1;
+    if (late)
+        lower->rush += lower->rush < RUSH ? LATE : 0;
+    else if (lower->rush)
+        lower->rush--;
+    if (late ? lower->timed || lower->rush < RUSH : !lower->timed || lower->calm < CALM)
         return;
-    ep->lower.timed = timed;
+    lower->timed = late;
     ask_for_notes(ep);
 }
 

@@ -68,6 +68,7 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
         arq_take_stranger(ep, buffer, &header, now);
         return;
     }
+    header.late = ep->lower.late && !OPT_NOTE_WAITED_NS(buffer->note);
     if (header.type == ARQ_DATA)
         arq_talks(link, now);
     else if (header.flags & ARQ_MARKS)

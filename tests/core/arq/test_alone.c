@@ -16,13 +16,14 @@ enum {
 };
 #define SECOND UINT64_C(1000000000)
 
-static unsigned left_count;
+static unsigned left_count, left_kept;
 static size_t left_bytes;
 
 static bool count_packet(struct session *session, const struct session_packet *packet)
 {
     left_count++;
     left_bytes += packet->len + packet->count;
+    left_kept = (unsigned)packet->bytes[48] << 8 | packet->bytes[49];
     return true;
 }
 
@@ -176,6 +177,32 @@ static void late_acknowledgement_ends_a_message(void **state)
     header.below = 7;
     session_receive(session, 5 * SECOND, &header, bytes, sizeof(bytes), false);
     assert_int_equal(ended, 2);
+    close_lone(session);
+}
+
+/* An acknowledgement that may have waited for us is no sample of the round trip; and the peer is
+ * told that the answer to such a packet is none. */
+static void what_was_read_late_says_nothing_of_the_round_trip(void **state)
+{
+    struct session_message messages[2] = {{.len = 100}, {.len = 100}};
+    struct session *session = lone_session(SECOND);
+    struct arq_header header = {.type = ARQ_PROBE, .to = 1, .from = 2, .end = 1, .below = 1};
+    uint8_t bytes[ARQ_HEADER] = {0};
+    uint64_t now = SECOND;
+
+    for (int late = 1; late >= 0; late--) {
+        session_send_now(session, &messages[late], now);
+        assert_int_equal(ended, 1 - late);
+        header.late = late;
+        now += 5 * MS;
+        session_receive(session, now, &header, bytes, sizeof(bytes), false);
+        assert_int_equal(ended, 2 - late);
+        assert_true(session->traffic->rtt.smoothed == (late ? 0 : 5 * (uint64_t)MS));
+        session_run(session, now + 100 * US, now + 100 * US); /* acknowledges */
+        assert_int_equal(left_kept, late ? ARQ_KEPT_MAX : 100 * US / ARQ_KEPT_UNIT);
+        header.number = header.serial = 1;
+        header.end = (uint32_t)session->traffic->flight.next + 1;
+    }
     close_lone(session);
 }
 
@@ -447,6 +474,7 @@ int main(void)
         cmocka_unit_test(message_behind_others_waits),
         cmocka_unit_test(probe_holds_no_message_back),
         cmocka_unit_test(late_acknowledgement_ends_a_message),
+        cmocka_unit_test(what_was_read_late_says_nothing_of_the_round_trip),
         cmocka_unit_test(only_the_network_makes_the_window_collapse),
         cmocka_unit_test(peer_that_pauses_is_sent_for),
         cmocka_unit_test(idle_session_gives_memory_back),
