@@ -180,7 +180,7 @@ enum {
 /* Of OPT_NOTES. */
 enum {
     OPT_NOTES_ECN = 1 << 0,
-    OPT_NOTES_WAITED = 1 << 1,      /* 0 until several datagrams have come at once */
+    OPT_NOTES_WAITED = 1 << 1,      /* 0 unless several datagrams come at once */
     OPT_NOTES_WAITED_EACH = 1 << 2, /* the same, of each */
 };
 #define OPT_NOTE_ECN(data) ((unsigned)((data)&3))        /* the ECN field */

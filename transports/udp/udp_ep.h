@@ -63,6 +63,7 @@ struct udp_ep {
     unsigned full;           /* looks in a row that found as many */
     bool receiving;          /* what completes may post: not to be served before what was read */
     bool many;               /* several datagrams have come at once: reads may bring more */
+    unsigned lone;           /* datagrams read one by one since */
     bool gro;                /* UDP_GRO is on */
     bool gro_wanted;         /* there was a receive that takes what it brings */
     bool gro_refused;

@@ -30,6 +30,7 @@ enum {
     BURST_MANY = 16,     /* more than what opens a session, or a message and its answer */
     FULL_LOOKS = 2,      /* in a row after which more than one is asked for */
     FULL_ALONE = 8,      /* likewise, where no receive is left */
+    LONE_ROW = 16384,    /* datagrams read one by one, after which no more are expected at once */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
@@ -651,8 +652,8 @@ static void turn_gro_on(struct udp_ep *ep)
                  "datagrams are received one by one: UDP_GRO: %s", strerror(errno));
 }
 
-/* Turns on what pays where many datagrams come, and costs where they are alone. It stays on: the
- * kernel has put datagrams together, which must be taken apart. */
+/* Turns on what pays where many datagrams come, and costs where they are alone. UDP_GRO stays on:
+ * the kernel has put datagrams together, which must be taken apart. */
 static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
 {
     ep->many = true;
@@ -660,6 +661,14 @@ static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
         udp_options_ask(ep);
     if (ep->gro_wanted && !ep->gro && !ep->gro_refused)
         turn_gro_on(ep);
+}
+
+/* A long time after: they are alone again. */
+static __attribute__((noinline)) void expect_few(struct udp_ep *ep)
+{
+    ep->many = false;
+    if (ep->notes)
+        udp_options_ask(ep);
 }
 
 /* As many are asked for as come: one where a program waits for each, more where it is behind. It is
@@ -673,8 +682,12 @@ static void follow_traffic(struct udp_ep *ep, unsigned most)
         return;
     }
     ep->full++;
-    if (ep->burst > 1 || ep->full >= (recv_queue_count(&ep->posted) ? FULL_LOOKS : FULL_ALONE))
+    if (ep->burst > 1 || ep->full >= (recv_queue_count(&ep->posted) ? FULL_LOOKS : FULL_ALONE)) {
         ep->burst = 2 * ep->burst < BURST_MAX ? 2 * ep->burst : BURST_MAX;
+        ep->lone = 0;
+    } else if (__builtin_expect(ep->many && ++ep->lone == LONE_ROW, 0)) {
+        expect_few(ep);
+    }
 }
 
 void udp_receive(struct udp_ep *ep)

@@ -51,6 +51,20 @@ static void send_many(void)
         expect(b.rx, in, NULL);
 }
 
+/* Its reader waits for each, and looks in vain between them. */
+static void send_one_by_one(void)
+{
+    receive(&b, in, 10);
+    for (int i = 0; i < 17000; i++) {
+        receive(&b, in, 10);
+        send_to(&a, a.peer, out, 10);
+        expect(b.rx, in, NULL);
+        expect_nothing(b.rx);
+    }
+    send_to(&a, a.peer, out, 10);
+    expect(b.rx, in, NULL);
+}
+
 /* The time between its arrival and its reading that a datagram's note says. */
 static uint64_t waited_ns(struct fi_cq_tagged_entry *entry)
 {
@@ -105,6 +119,10 @@ static void marks_and_times_are_in_the_data(const char *node)
     waited = waited_ns(&entry);
     assert_int_equal(OPT_NOTE_ECN(entry.data), 0);
     assert_true(waited >= 1000000);
+    send_one_by_one();
+    assert_int_equal(waited_ns(&entry), 0);
+    send_many();
+    wait_for_stamps();
     assert_int_equal(set(&b, OPT_NOTES, 0), 0);
     receive(&b, in, 10);
     send_to(&a, a.peer, out, 10);
