@@ -356,6 +356,7 @@ static void windows_that_add_up_to_too_much_kill(void **state)
 
     assert_int_equal(fi_tsend(a.ep, large, 100000, NULL, a.peer, 3, NULL), 0);
     cts.send_id = expect(SRD_LONGCTS_TAG).send_id;
+    shake_hands();
     send_packet(cts, "", 0);
     send_packet(cts, "", 0);
     assert_int_equal(ended(), FI_EPROTO);
