@@ -290,7 +290,7 @@ struct message_ep {
     size_t takes;              /* takers */
     struct wake_timer timer;   /* ends sleeps at ask_ms */
     long long ask_ms;          /* when silent peers are asked next; 0: no timer is set */
-    unsigned polls;
+    unsigned polls;            /* of the lower: not each of them looks at the clock */
     bool counts;         /* the wire wants to know how time passes: */
     uint32_t seconds;    /* since it is driven, about */
     long long second_ms; /* when the next one begins */

@@ -61,6 +61,7 @@ void message_poll_lower(struct progress_source *source)
         message_peers_take_changes(ep);
     if (__builtin_expect(!list_empty(&ep->deferred), 0))
         message_in_deferred(ep);
+    ep->polls++;
     if (ep->counts)
         message_seconds_run(ep);
     if (ep->used || ep->takes || ep->ask_ms)

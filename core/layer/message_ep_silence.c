@@ -52,7 +52,7 @@ void message_silence_run(struct message_ep *ep)
         ep->ask_ms = 0;
         return;
     }
-    if (++ep->polls % POLLS && !woken)
+    if (ep->polls % POLLS && !woken)
         return;
     now = clock_ms();
     if (!ep->ask_ms)
@@ -67,7 +67,7 @@ void message_seconds_run(struct message_ep *ep)
 {
     long long now;
 
-    if (++ep->polls % POLLS)
+    if (ep->polls % POLLS)
         return;
     now = clock_ms();
     if (now < ep->second_ms)
