@@ -35,11 +35,15 @@ static const struct fi_ops_domain usual_ops = {
     .endpoint2 = domain_endpoint2,
 };
 
+struct fi_ops_domain *domain_table(struct fi_ops_domain *ops)
+{
+    return table_inherit(ops, &usual_ops);
+}
+
 int domain_init_mapped(struct domain *domain, struct fabric *fabric, const struct fi_info *info,
                        struct fi_ops *fid_ops, struct fi_ops_domain *ops, void *context)
 {
-    int rc = domain_init(domain, fabric, info, fid_ops, table_inherit(ops, &usual_ops), &mr_ops,
-                         context);
+    int rc = domain_init(domain, fabric, info, fid_ops, domain_table(ops), &mr_ops, context);
 
     if (rc)
         return rc;
@@ -59,8 +63,7 @@ int domain_create(size_t size, struct fid_fabric *fid, const struct fi_info *inf
 
     if (!domain)
         return -FI_ENOMEM;
-    rc = regions ? domain_init(domain, fabric, info, fid_ops, table_inherit(ops, &usual_ops),
-                               regions, context)
+    rc = regions ? domain_init(domain, fabric, info, fid_ops, domain_table(ops), regions, context)
                  : domain_init_mapped(domain, fabric, info, fid_ops, ops, context);
     if (rc)
         free(domain);

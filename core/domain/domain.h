@@ -9,14 +9,16 @@
 
 #include "core/domain/base.h"
 
-/* domain_init, with mr_ops and a map of regions. Functions that ops lacks become those below, or
- * answer -FI_ENOSYS; `endpoint` it has. -FI_ENOMEM. */
+/* Functions that a part's table lacks become those below, or answer -FI_ENOSYS; `endpoint` it has.
+ * Returns ops. The functions that open domains do so for their callers. */
+struct fi_ops_domain *domain_table(struct fi_ops_domain *ops);
+
+/* domain_init, with mr_ops and a map of regions. -FI_ENOMEM. */
 int domain_init_mapped(struct domain *domain, struct fabric *fabric, const struct fi_info *info,
                        struct fi_ops *fid_ops, struct fi_ops_domain *ops, void *context);
 
 /* Zeroed memory of `size` bytes for the part's object, which begins with a struct domain:
- * domain_init with those regions and ops completed as there, or with NULL domain_init_mapped.
- * -FI_ENOMEM. */
+ * domain_init with those regions, or with NULL domain_init_mapped. -FI_ENOMEM. */
 int domain_create(size_t size, struct fid_fabric *fabric, const struct fi_info *info,
                   struct fi_ops *fid_ops, struct fi_ops_domain *ops, struct fi_ops_mr *regions,
                   struct domain **domain, void *context);

@@ -96,14 +96,9 @@ struct fi_ops message_domain_fid_ops = {
 struct fi_ops_domain message_domain_ops = {
     .size = sizeof(message_domain_ops),
     .av_open = av_open_own,
-    .cq_open = domain_cq_open,
     .endpoint = message_ep_open,
     .scalable_ep = message_sep_open,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
     .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };

@@ -3,7 +3,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "layers/arq/arq_ep.h"
 #include "layers/arq/arq_info.h"
@@ -16,19 +15,10 @@ static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum 
     return -FI_EOPNOTSUPP;
 }
 
-static struct fi_ops_domain domain_table = {
-    .size = sizeof(domain_table),
-    .av_open = domain_av_open,
-    .cq_open = domain_cq_open,
+static struct fi_ops_domain domain_ops = {
+    .size = sizeof(domain_ops),
     .endpoint = arq_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
-    .stx_ctx = enosys_domain_stx_ctx,
-    .srx_ctx = enosys_domain_srx_ctx,
     .query_atomic = query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 /* ---- Regions: peers reach none, so the lower's serve as they are ---- */
@@ -65,7 +55,7 @@ static struct fi_ops_mr mr_table = {
 
 static const struct lower_domain_type type = {
     .size = sizeof(struct lower_domain),
-    .ops = &domain_table,
+    .ops = &domain_ops,
     .regions = &mr_table,
     .lower_info = arq_lower_info,
 };

@@ -176,12 +176,9 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = lnx_ep_open,
     .scalable_ep = lnx_sep_open,
     .cntr_open = lnx_cntr_open,
-    .poll_open = domain_poll_open,
     .stx_ctx = stx_open,
     .srx_ctx = domain_srx_ctx,
     .query_atomic = domain_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static unsigned count_rails(const struct lnx_domain *domain)

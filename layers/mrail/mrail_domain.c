@@ -201,16 +201,8 @@ static struct fi_ops fid_ops = {
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(domain_ops),
     .av_open = domain_av_open_own,
-    .cq_open = domain_cq_open,
     .endpoint = mrail_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
-    .stx_ctx = enosys_domain_stx_ctx,
-    .srx_ctx = enosys_domain_srx_ctx,
     .query_atomic = query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **ret,

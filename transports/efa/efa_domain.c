@@ -86,14 +86,6 @@ static struct fi_ops_domain domain_ops = {
     .av_open = efa_av_open,
     .cq_open = efa_quick_cq_open,
     .endpoint = efa_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
-    .stx_ctx = enosys_domain_stx_ctx,
-    .srx_ctx = enosys_domain_srx_ctx,
-    .query_atomic = enosys_domain_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 /* "efa_0" of "efa_0-rdm". */
@@ -112,8 +104,8 @@ static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,
 
     if (!domain)
         return -FI_ENOMEM;
-    rc = domain_init(&domain->base, object_of(fid, struct fabric, fid), info, &fid_ops, &domain_ops,
-                     &efa_mr_table, context);
+    rc = domain_init(&domain->base, object_of(fid, struct fabric, fid), info, &fid_ops,
+                     domain_table(&domain_ops), &efa_mr_table, context);
     if (rc) {
         free(domain);
         return rc;

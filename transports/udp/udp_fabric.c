@@ -5,7 +5,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/enosys.h"
 #include "core/domain/domain.h"
 #include "transports/udp/udp_ep.h"
 
@@ -19,17 +18,8 @@ static int query_atomic(struct fid_domain *fid, enum fi_datatype datatype, enum 
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
-    .av_open = domain_av_open,
-    .cq_open = domain_cq_open,
     .endpoint = udp_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
-    .stx_ctx = enosys_domain_stx_ctx,
-    .srx_ctx = enosys_domain_srx_ctx,
     .query_atomic = query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static int fabric_domain(struct fid_fabric *fid, struct fi_info *info,

@@ -114,16 +114,10 @@ static struct fi_ops fid_ops = {
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
     .av_open = uet_av_open,
-    .cq_open = domain_cq_open,
     .endpoint = uet_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
     .stx_ctx = stx_open,
     .srx_ctx = srx_ctx,
     .query_atomic = query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 enum {

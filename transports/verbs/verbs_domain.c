@@ -41,17 +41,10 @@ static struct fi_ops domain_fid_ops_own = {
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
-    .av_open = domain_av_open,
     .cq_open = verbs_quick_cq_open,
     .endpoint = verbs_ep_open,
-    .scalable_ep = enosys_domain_scalable_ep,
-    .cntr_open = domain_cntr_open,
-    .poll_open = domain_poll_open,
-    .stx_ctx = enosys_domain_stx_ctx,
     .srx_ctx = verbs_srx_open,
     .query_atomic = verbs_query_atomic,
-    .query_collective = enosys_domain_query_collective,
-    .endpoint2 = domain_endpoint2,
 };
 
 static int open_device(struct verbs_domain *domain, const struct fi_info *info)
@@ -87,8 +80,8 @@ int verbs_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_d
     domain->fabric = fabric;
     domain->forks = fork_generation;
     list_init(&domain->cqs);
-    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops_own, &domain_ops,
-                     &verbs_mr_ops, context);
+    rc = domain_init(&domain->base, &fabric->base, info, &domain_fid_ops_own,
+                     domain_table(&domain_ops), &verbs_mr_ops, context);
     if (rc)
         goto free_domain;
     domain->base.error_text = status_text;
