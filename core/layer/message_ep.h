@@ -291,9 +291,9 @@ struct message_ep {
     struct wake_timer timer;   /* ends sleeps at ask_ms */
     long long ask_ms;          /* when silent peers are asked next; 0: no timer is set */
     unsigned polls;            /* of the lower: not each of them looks at the clock */
-    bool counts;         /* the wire wants to know how time passes: */
-    uint32_t seconds;    /* since it is driven, about */
-    long long second_ms; /* when the next one begins */
+    bool counts;               /* the wire wants to know how time passes: */
+    uint32_t seconds;          /* since it is driven, about */
+    long long second_ms;       /* when the next one begins */
     size_t saved, saved_limit;
     bool saved_said;
     long long told_ms, full_ms; /* when the log was told of a bad packet, of full memory; or 0 */
