@@ -85,7 +85,7 @@ static bool lend_all(struct rxd_ep *ep, const struct message_access *access, str
             return false;
         record->place_count = (uint8_t)++loan->count;
     }
-    return loan->count == 1 || record->size / loan->count > ep->room;
+    return loan->count && record->size / loan->count > (loan->count > 1 ? ep->room : 0);
 }
 
 bool rxd_lend(struct message_access *access)
