@@ -265,7 +265,8 @@ int cm_bind_port(struct cm_id *id)
 
     if (fd < 0)
         return errno;
-    unsigned first = settings_random();
+    /* Processes of one seed draw alike: one that follows a dead one has another port, as mostly. */
+    unsigned first = settings_random() + (unsigned)getpid();
     for (unsigned i = 0; port == 0 && rc == EADDRINUSE && i < GROW_TRIES; i++) {
         cm_set_port(address, (uint16_t)(EPHEMERAL_FIRST + (first + i) % EPHEMERAL_COUNT));
         rc = take_name(fd, id, address);
