@@ -6,6 +6,7 @@
 #ifndef WEFT_UET_UET_H
 #define WEFT_UET_UET_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <rdma/fi_cm.h>
@@ -24,6 +25,7 @@
 #include "transports/uet/wire/address.h"
 
 enum {
+    UET_GONE = 16,       /* addresses that an endpoint leaves one by one */
     UET_SIZE = 1024,     /* tx_size, unless less is asked */
     UET_RX_SIZE = 65536, /* rx_size: programs post receives by the thousand before they send */
     UET_INJECT = 256,    /* bytes */
@@ -148,6 +150,12 @@ struct uet_ep {
     struct list kept;        /* struct uet_kept */
     struct av_listener listener;
     atomic_bool stale; /* the AV has changed: `known` */
+    struct {
+        pthread_mutex_t mutex; /* a leaf */
+        atomic_bool any;
+        unsigned count; /* above UET_GONE: any address may be */
+        union addr at[UET_GONE];
+    } gone; /* addresses that were removed, until the endpoint leaves who is there */
     struct {
         union addr addr; /* family 0: nothing */
         uint32_t job;
@@ -276,6 +284,8 @@ enum ses_match uet_message(void *arg, struct ses_inbound *inbound);
 void uet_received(void *arg, struct ses_inbound *inbound, enum ses_code code);
 /* The AV has changed: messages that wait may have a source now. */
 void uet_resolve(struct uet_ep *ep);
+/* Messages to addresses that were removed since go to who is there now. */
+void uet_leave_gone(struct uet_ep *ep);
 /* Messages that wait with the owner of the receives have no endpoint any more. */
 void uet_orphan_kept(struct uet_ep *ep);
 

@@ -161,8 +161,10 @@ static void poll_ep(struct progress_source *source)
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return;
-    if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0))
+    if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0)) {
+        uet_leave_gone(ep);
         uet_resolve(ep);
+    }
     /* Packets that have come are first: a timer may wait for one. */
     ep->now = clock_ns();
     ep->sleeps_until = 0;
@@ -212,6 +214,38 @@ static int trywait(struct progress_source *source)
 static void av_changed(struct av_listener *listener, fi_addr_t addr)
 {
     atomic_store(&object_of(listener, struct uet_ep, listener)->stale, true);
+}
+
+static void av_removed(struct av_listener *listener, fi_addr_t addr)
+{
+    struct uet_ep *ep = object_of(listener, struct uet_ep, listener);
+    const void *raw = av_addr(listener->av, addr);
+    struct uet_address address;
+
+    if (raw && uet_address_get(raw, &address)) {
+        pthread_mutex_lock(&ep->gone.mutex);
+        if (ep->gone.count < UET_GONE)
+            ep->gone.at[ep->gone.count] = address.host;
+        if (ep->gone.count <= UET_GONE)
+            ep->gone.count++;
+        atomic_store(&ep->gone.any, true);
+        pthread_mutex_unlock(&ep->gone.mutex);
+    }
+    atomic_store(&ep->stale, true);
+}
+
+void uet_leave_gone(struct uet_ep *ep)
+{
+    if (!atomic_load_explicit(&ep->gone.any, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&ep->gone.mutex);
+    if (ep->gone.count > UET_GONE)
+        pds_leave(ses_pds(ep->ses), NULL);
+    for (unsigned i = 0; ep->gone.count <= UET_GONE && i < ep->gone.count; i++)
+        pds_leave(ses_pds(ep->ses), &ep->gone.at[i]);
+    ep->gone.count = 0;
+    atomic_store(&ep->gone.any, false);
+    pthread_mutex_unlock(&ep->gone.mutex);
 }
 
 fi_addr_t uet_source(struct uet_ep *ep, const union addr *from, uint32_t job, uint32_t initiator)
@@ -279,7 +313,7 @@ static int enable(struct endpoint *base)
     base->source.many = true;
     if (!ep->listener.inserted) {
         ep->listener.inserted = av_changed;
-        ep->listener.removed = av_changed;
+        ep->listener.removed = av_removed;
         ep->listener.progress = base->binding.progress;
         av_attach(base->av, &ep->listener);
     }
@@ -505,6 +539,7 @@ static int close_ep(struct endpoint *base)
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);
     endpoint_finish(base);
+    pthread_mutex_destroy(&ep->gone.mutex);
     free(ep);
     return 0;
 }
@@ -591,6 +626,7 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
         ep->domain = domain;
         ep->aimed.fi_addr = FI_ADDR_UNSPEC;
         list_init(&ep->listener.link);
+        pthread_mutex_init(&ep->gone.mutex, NULL);
         list_init(&ep->waiting);
         list_init(&ep->gathered);
         list_init(&ep->kept);

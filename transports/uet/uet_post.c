@@ -439,6 +439,7 @@ int uet_target(struct uet_ep *ep, const struct op *op, struct ses_target *target
     /* The last one again, mostly; but the AV may have changed. */
     if (op->peer != ep->aimed.fi_addr || op->peer == FI_ADDR_UNSPEC ||
         atomic_load_explicit(&ep->stale, memory_order_relaxed)) {
+        uet_leave_gone(ep);
         ep->aimed.fi_addr = FI_ADDR_UNSPEC;
         rc = find_target(ep, op->peer, &ep->aimed.target, &ep->aimed.caps);
         if (rc)

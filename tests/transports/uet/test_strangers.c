@@ -344,6 +344,47 @@ static void strangers_are_no_sign_of_life(void **state)
     }
 }
 
+/* Another has the address of a peer whose close did not come through: a message that follows the
+ * removal of the address is the other's, and none is lost. Orders are kept. */
+static void who_has_the_address_of_another_is_met(bool order)
+{
+    const union addr to = switch_addr(1), other = switch_addr(2);
+
+    ordered = order;
+    begin(NULL);
+    send_message(0, 1, 0, 3);
+    send_message(0, 2, 0, 1);
+    run(sw.now + SECOND / 100);
+    check_inbox(1, 0, 3);
+    pds_destroy(nodes[1].pds);
+    nodes[1].pds = pds_create(&pds_defaults, &ops, &nodes[1], switch_random(&sw));
+    pds_leave(nodes[0].pds, &to);
+    send_message(0, 1, 1, 3);
+    send_message(0, 2, 1, 1);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 6);
+    check_inbox(2, 0, 2);
+    assert_int_equal(pds_counters(nodes[0].pds)->opened, 3);
+    /* What has something to do goes on. */
+    losing(order ? PDS_ROD : PDS_RUD, 0, 1);
+    send_message(0, 2, 2, 1);
+    pds_leave(nodes[0].pds, &other);
+    pds_leave(nodes[0].pds, NULL);
+    send_message(0, 1, 2, 1);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 7);
+    check_inbox(2, 0, 3);
+    assert_int_equal(pds_counters(nodes[0].pds)->opened, 4);
+    end();
+    ordered = false;
+}
+
+static void addresses_that_are_left_are_met_anew(void **state)
+{
+    who_has_the_address_of_another_is_met(false);
+    who_has_the_address_of_another_is_met(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +397,7 @@ int main(void)
         cmocka_unit_test(ids_of_a_former_owner_come_late),
         cmocka_unit_test(data_from_its_target_opens),
         cmocka_unit_test(strangers_are_no_sign_of_life),
+        cmocka_unit_test(addresses_that_are_left_are_met_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

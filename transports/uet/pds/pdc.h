@@ -111,6 +111,7 @@ struct pdc {
     uint8_t state; /* enum pdc_state */
     bool ours : 1; /* we opened it */
     bool wants_close : 1;
+    bool left : 1; /* pds_leave: no message takes it any more */
     bool failed : 1;
     bool came : 1; /* the peer has acknowledged something; kept of tx, as long as it rests, and: */
     bool told : 1; /* of rx */

@@ -266,7 +266,7 @@ static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigne
     list_for_each (pos, bucket_of_key(pds, key)) {
         struct pdc *pdc = list_item(pos, struct pdc, by_peer);
 
-        if (!pdc->ours || !same_key(&pdc->key, key))
+        if (!pdc->ours || pdc->left || !same_key(&pdc->key, key))
             continue;
         if (key->mode == PDS_MODE_ROD)
             return pdc;
@@ -284,8 +284,8 @@ static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigne
 /* One that find_ours might give, too: what was chosen last goes to the same peer again mostly. */
 static bool is_again(const struct pdc *pdc, const struct pds_key *key)
 {
-    return pdc && pdc->ours && pdc->state <= PDC_ESTABLISHED && list_empty(&pdc->tx->sources) &&
-           same_key(&pdc->key, key);
+    return pdc && pdc->ours && !pdc->left && pdc->state <= PDC_ESTABLISHED &&
+           list_empty(&pdc->tx->sources) && same_key(&pdc->key, key);
 }
 
 static struct pdc *choose(struct pds *pds, const struct pds_key *key)

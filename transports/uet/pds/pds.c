@@ -219,6 +219,19 @@ unsigned pds_close_all(struct pds *pds)
     return count;
 }
 
+void pds_leave(struct pds *pds, const union addr *to)
+{
+    list_for_each (pos, &pds->used) {
+        struct pdc *pdc = list_item(pos, struct pdc, used);
+
+        if (!pdc->ours || !pdc_tx_idle(pdc) || pdc->holds || pdc->left ||
+            (to && !addr_equal(&pdc->key.to.sa, &to->sa)))
+            continue;
+        pdc->left = true;
+        ask_to_close(pdc);
+    }
+}
+
 unsigned pds_open_count(const struct pds *pds)
 {
     unsigned count = 0;

@@ -211,6 +211,9 @@ void pds_close(struct pds *pds, struct pds_ref pdc);
 /* Closes all so: what is owed to peers leaves, and theirs are asked to close. Peers whose ports are
  * said to be closed are not waited for long from now on. How many of ours there still are. */
 unsigned pds_close_all(struct pds *pds);
+/* Another may be at that address from now on (NULL: at any): messages to come take a new PDC, and
+ * those that have nothing to do are closed. */
+void pds_leave(struct pds *pds, const union addr *to);
 /* PDCs that are not closed, of both sides. */
 unsigned pds_open_count(const struct pds *pds);
 /* Sends a datagram. */
