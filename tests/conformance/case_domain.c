@@ -17,6 +17,7 @@ static void ask(struct conf_pair *p, struct conf_region *from, char *to, size_t 
 {
     ssize_t rc;
 
+    conf_order(p);
     while ((rc = fi_read(p->a.ep, to, len, NULL, p->a.peer, from->base, from->key, to)) ==
            -FI_EAGAIN)
         conf_drive(&p->a);

@@ -208,7 +208,7 @@ struct doomed {
     fi_addr_t addr;
     char contexts[DOOMED_OPS];
     int posted;
-    char *memory;
+    char *memory; /* NULL: it is out of the vector */
 };
 
 /* Posts sends, writes and reads to the peer, and kills it. */
@@ -250,10 +250,24 @@ static void all_end(struct conf_pair *p, struct doomed *doomed)
     for (int i = 0; i < doomed->posted; i++)
         conf_wait(p, &p->a, &doomed->contexts[i]);
     free(doomed->memory);
+    doomed->memory = NULL;
 }
 
-/* Each next one has a new address; the dead ones are taken out of the vector. Four at a time are
- * dead and not yet known to be. */
+static void bury(struct conf_pair *p, struct doomed *doomed)
+{
+    if (!doomed->memory)
+        return;
+    all_end(p, doomed);
+    conf_check(!fi_av_remove(p->a.av, &doomed->addr, 1, 0), "fi_av_remove");
+}
+
+static bool has_address_of(const struct peer *peer, const struct doomed *doomed)
+{
+    return peer->address_len == doomed->peer.address_len &&
+           !memcmp(peer->address, doomed->peer.address, peer->address_len);
+}
+
+/* Four at a time are dead and not yet known to be, but those whose address the next one has. */
 static void come_crash_and_come(void)
 {
     enum {
@@ -265,16 +279,18 @@ static void come_crash_and_come(void)
     for (unsigned round = 0; round < 8; round += DEAD) {
         for (unsigned i = 0; i < DEAD; i++) {
             doomed[i].peer = peer_start(NULL);
+            for (unsigned j = 0; j < i; j++) {
+                if (has_address_of(&doomed[i].peer, &doomed[j]))
+                    bury(p, &doomed[j]);
+            }
             peer_meet(&doomed[i].peer, &p->a);
             doomed[i].addr = p->a.peer;
             conf_check(!greet(p, &doomed[i].peer, 3), "a new peer");
             kill_in_the_middle(p, &doomed[i], round + i);
         }
         for (unsigned i = 0; i < DEAD; i++)
-            all_end(p, &doomed[i]);
+            bury(p, &doomed[i]);
         conf_quiet(p, 20);
-        for (unsigned i = 0; i < DEAD; i++)
-            conf_check(!fi_av_remove(p->a.av, &doomed[i].addr, 1, 0), "fi_av_remove");
     }
     conf_pair_close(p);
     free(doomed);
