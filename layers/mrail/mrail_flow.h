@@ -73,7 +73,7 @@ struct flow_config {
     /* The flow has ended, and begins anew with empty state: packets of the old one must not reach
      * it any more. Called before `done` of its messages. */
     void (*ended)(struct flow *flow, int err);
-    /* Of mrail_stripe.h; needed where there are reads. Memory of a stripe, or NULL; and back. */
+    /* Of mrail_stripe.c; needed where there are reads. Memory of a stripe, or NULL; and back. */
     struct flow_stripe *(*stripe)(struct flow *flow);
     void (*stripe_put)(struct flow *flow, struct flow_stripe *stripe);
     /* A rail is to fetch it: 0, and flow_stripe_done follows, later; -FI_EAGAIN: not now; or why it

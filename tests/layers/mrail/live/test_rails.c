@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "../../pair.h"
+#include "counted.h"
 
 #define LOSES "arq;fault(drop=100%,seed=1);udp(iface=lo)"
 
@@ -126,25 +127,6 @@ static struct fid_mr *region_of(char *memory, size_t len, uint64_t *addr)
                 ? (uint64_t)(uintptr_t)memory
                 : 0;
     return mr;
-}
-
-/* Calls of fi_readmsg that a rail's profile has counted. */
-static unsigned long reads_of(const char *path)
-{
-    static char text[65536];
-    FILE *file = fopen(path, "r");
-    const char *row;
-
-    assert_non_null(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    unlink(path);
-    row = strstr(text, "\"fi_readmsg\"");
-    if (!row)
-        return 0;
-    row = strstr(row, "\"calls\":");
-    assert_non_null(row);
-    return strtoul(row + strlen("\"calls\":"), NULL, 10);
 }
 
 /* A write with data, and a message behind a fence: the bytes are there when the target is told of

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "../../pair.h"
+#include "counted.h"
 
 enum {
     SIZE = 8 << 20,
@@ -37,22 +38,6 @@ static void open_pair(bool stripes, bool safe)
         assert_int_equal(fi_mr_reg(pair.domain, region[i], SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE,
                                    0, 1 + i, 0, &mr[i], NULL),
                          0);
-}
-
-/* Calls of fi_readmsg that a rail's profile has counted. */
-static unsigned long reads_of(const char *file_name)
-{
-    static char text[65536];
-    FILE *file = fopen(file_name, "r");
-    const char *row;
-
-    assert_non_null(file);
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    unlink(file_name);
-    row = strstr(text, "\"fi_readmsg\"");
-    row = row ? strstr(row, "\"calls\":") : NULL;
-    return row ? strtoul(row + strlen("\"calls\":"), NULL, 10) : 0;
 }
 
 static void close_pair(bool stripes)
