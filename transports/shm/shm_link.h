@@ -18,6 +18,7 @@
 #include "transports/shm/shm_reclaim.h"
 #include "transports/shm/shm_ring.h"
 #include "transports/shm/shm_silence.h"
+#include "transports/shm/shm_store.h"
 
 struct shm_ep;
 
@@ -84,6 +85,7 @@ struct shm_link {
     int64_t segment;       /* the peer's, for XPMEM; 0: it has none, or it is of no use */
     struct shm_maps *maps; /* windows of its memory, or NULL */
     struct shm_choice fetching, reading;
+    struct shm_stores stores;
     struct shm_reclaim rest;
     struct shm_silence silence;
 };

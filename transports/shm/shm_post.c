@@ -138,6 +138,19 @@ static inline void gather(char *to, const struct op *post, size_t len)
     }
 }
 
+static void gather_bulk(struct making *making, char *to)
+{
+    const struct op *post = making->post;
+    struct shm_store store = shm_store_begin(&making->link->stores, making->len);
+
+    for (size_t i = 0; i < post->count; i++) {
+        if (post->iov[i].iov_len)
+            shm_store_piece(&store, to, post->iov[i].iov_base, post->iov[i].iov_len);
+        to += post->iov[i].iov_len;
+    }
+    shm_store_end(&making->link->stores, &store);
+}
+
 static bool fits_inline(size_t header, size_t len)
 {
     return len <= SHM_INLINE && header + len <= SHM_BODY_MAX;
@@ -160,7 +173,7 @@ static char *reserve(struct making *making, size_t header, struct shm_head *head
     bulk = shm_tx_bulk(tx, making->len, pos);
     if (!bulk)
         return NULL;
-    gather(bulk, making->post, making->len);
+    gather_bulk(making, bulk);
     shm_tx_bulk_commit(tx, *pos, making->len);
     return body;
 }

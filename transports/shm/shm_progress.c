@@ -14,6 +14,7 @@
 #include "transports/shm/shm_backlog.h"
 #include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
+#include "transports/shm/shm_ticks.h"
 
 enum {
     BATCH = 64,           /* messages of a link in a round */
@@ -32,15 +33,6 @@ enum {
     ARMED_ROUNDS = 4096,
     AWAKE_ROUNDS = 256, /* idle rounds before a sleep: 20 to 50 us */
 };
-
-static inline uint64_t ticks(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    return __builtin_ia32_rdtsc();
-#else
-    return 2 * clock_ns();
-#endif
-}
 
 /* ---- Hot and cold ---- */
 
@@ -325,10 +317,10 @@ static uint64_t give_core(uint64_t began)
     if (in_vain.naps) {
         in_vain.naps--;
         nanosleep(&least, NULL);
-        return ticks();
+        return shm_ticks();
     }
     sched_yield();
-    now = ticks();
+    now = shm_ticks();
     judge_yield(began, now);
     return now;
 }
@@ -371,14 +363,14 @@ static void wait_paid(struct shm_ep *ep)
 
     if (ep->idle < IDLE_LOOKS || !ep->patience)
         return;
-    took = ticks() - ep->silent_since;
+    took = shm_ticks() - ep->silent_since;
     while (ep->hurry && (uint64_t)YIELD_TICKS >> ep->hurry < 2 * took)
         ep->hurry--;
 }
 
 static bool time_to_look(struct shm_ep *ep)
 {
-    uint64_t now = ticks();
+    uint64_t now = shm_ticks();
 
     if (ep->idle == IDLE_LOOKS) {
         ep->silent_since = now;
@@ -409,14 +401,14 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
     if (ep->rounds % SWEEPS == 0)
         took = sweep(ep);
     if (ep->rounds % ROUND_LOOKS == 0) {
-        look |= look_is_due(ep, ticks());
+        look |= look_is_due(ep, shm_ticks());
         cool_silent(ep);
     }
     if (!look)
         return took;
     ep->look_now = false;
     shm_link_look(ep);
-    shm_reclaim_some(ep, ticks());
+    shm_reclaim_some(ep, shm_ticks());
     shm_silence_look(ep);
     return true;
 }
@@ -546,7 +538,7 @@ void shm_progress_ep(struct shm_ep *ep)
 
 void shm_look_soon(struct shm_ep *ep)
 {
-    if (!ep->base.enabled || !look_is_due(ep, ticks()))
+    if (!ep->base.enabled || !look_is_due(ep, shm_ticks()))
         return;
     ep->look_now = true;
     if (ep->top)

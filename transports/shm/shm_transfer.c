@@ -44,15 +44,18 @@ static void fill(struct shm_op *op, const char *from, size_t len)
 
 static void drain(struct shm_op *op, char *to, size_t len)
 {
+    struct shm_store store = shm_store_begin(&op->link->stores, len);
+
     op->at += len;
     while (len) {
         size_t piece = len;
         const char *from = next_piece(op, &piece);
 
-        memcpy(to, from, piece);
+        shm_store_piece(&store, to, from, piece);
         to += piece;
         len -= piece;
     }
+    shm_store_end(&op->link->stores, &store);
 }
 
 bool shm_op_is_revoked(struct shm_op *op)
