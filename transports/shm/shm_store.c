@@ -16,7 +16,7 @@ static struct shm_store_class *class_of(struct shm_stores *stores, size_t len)
     int class = 0;
 
     while (class < SHM_STORE_CLASSES - 1 && len >= (size_t)SHM_STORE_LEAST << (class + 1))
-        class++;
+        class ++;
     return &stores->classes[class];
 }
 
@@ -60,7 +60,10 @@ void shm_store_took(struct shm_stores *stores, const struct shm_store *store, ui
 
 #ifdef __SSE2__
 
-enum { CAN_STREAM = 1, VECTOR = sizeof(__m128i) };
+enum {
+    CAN_STREAM = 1,
+    VECTOR = sizeof(__m128i)
+};
 
 _Static_assert(SHM_LINE == 4 * VECTOR, "a line is written whole");
 
