@@ -370,6 +370,8 @@ static const char *goes_on(struct srd_inbound *inbound, const struct srd_header 
 
     if (header->type != inbound->type || header->total != base->told.size)
         return "a piece of another message than the one before";
+    if (base->taker.got == inbound->runt) /* the rest is not sent, or is being read */
+        return "a piece of a message that has all of them";
     wrong = add_bytes(inbound, header);
     if (wrong)
         return wrong;

@@ -23,7 +23,7 @@
 static struct {
     uint8_t bytes[RECEIVES][PACKET];
     size_t len[RECEIVES];
-    unsigned came, taken;
+    unsigned came, taken, posted;
 } box;
 
 struct end a, raw;
@@ -48,32 +48,59 @@ struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access)
     return mr;
 }
 
-static int open_with(uint64_t order)
+void post_receives(unsigned count)
 {
-    open_end(&a, "srd;loop(shape=srd,seed=5)", FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, order);
-    open_end(&raw, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t *bytes = box.bytes[box.posted++ % RECEIVES];
+
+        assert_int_equal(
+            fi_recv(raw.ep, bytes, PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, bytes), 0);
+    }
+}
+
+unsigned receives_left(void)
+{
+    return box.posted - box.came;
+}
+
+static int open_over(const char *stack, const char *lower, uint64_t caps, uint64_t order)
+{
+    open_end(&a, stack, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, order);
+    open_end(&raw, lower, caps, 0);
     end_meet(&a, &raw);
     box_mr = reg(&raw, box.bytes, sizeof(box.bytes), FI_SEND | FI_RECV);
     out_mr = reg(&raw, out, sizeof(out), FI_SEND | FI_RECV);
     region = reg(&a, memory, 1024, FI_REMOTE_READ | FI_REMOTE_WRITE);
-    box.came = box.taken = 0;
-    for (size_t i = 0; i < RECEIVES; i++)
-        assert_int_equal(
-            fi_recv(raw.ep, box.bytes[i], PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, box.bytes[i]),
-            0);
+    box.came = box.taken = box.posted = 0;
+    post_receives(RECEIVES);
     connid = CONNID;
     next_msg = life = 0;
     return 0;
 }
 
+static int open_with(const char *stack, uint64_t order)
+{
+    return open_over(stack, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, order);
+}
+
+int open_stack(const char *stack)
+{
+    return open_with(stack, 0);
+}
+
+int open_small(void **state)
+{
+    return open_over("srd;arq;udp", "arq;udp", FI_MSG, 0);
+}
+
 int open_all(void **state)
 {
-    return open_with(0);
+    return open_stack("srd;loop(shape=srd,seed=5)");
 }
 
 int open_ordered(void **state)
 {
-    return open_with(FI_ORDER_SAS);
+    return open_with("srd;loop(shape=srd,seed=5)", FI_ORDER_SAS);
 }
 
 int close_all(void **state)
@@ -136,7 +163,9 @@ void send_bytes(size_t len)
         drive();
 }
 
-void send_packet(struct srd_header header, const void *payload, size_t len)
+/* Bytes of it, at `raw_bytes`. */
+static size_t put_packet(struct srd_header header, const void *payload, size_t len,
+                         uint8_t *raw_bytes)
 {
     uint8_t addr[SRD_ADDR_SIZE];
     uint32_t view = life | header.view;
@@ -153,8 +182,26 @@ void send_packet(struct srd_header header, const void *payload, size_t len)
         header.connid = connid;
         header.view = header.type == SRD_HANDSHAKE ? view : 0;
     }
-    memcpy(srd_header_put(&header, out), payload, len);
-    send_bytes(srd_header_size(&header) + len);
+    memcpy(srd_header_put(&header, raw_bytes), payload, len);
+    return srd_header_size(&header) + len;
+}
+
+void send_packet(struct srd_header header, const void *payload, size_t len)
+{
+    send_bytes(put_packet(header, payload, len, out));
+}
+
+void send_together(const struct srd_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *at = out + i * (PACKET / 4);
+
+        assert_int_equal(fi_send(raw.ep, at, put_packet(headers[i], "", 0, at), fi_mr_desc(out_mr),
+                                 raw.peer, NULL),
+                         0);
+    }
+    for (int i = 0; i < 50; i++)
+        drive();
 }
 
 struct srd_header expect(uint8_t type)

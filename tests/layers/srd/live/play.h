@@ -37,14 +37,23 @@ extern uint32_t connid, next_msg, life;
 void open_end(struct end *end, const char *stack, uint64_t caps, uint64_t order);
 /* A region under the domain's key. */
 struct fid_mr *reg(struct end *end, void *buf, size_t len, uint64_t access);
-/* Fixtures: srd over loop, and the peer that is played; with FI_ORDER_SAS. */
+/* Fixtures: srd over loop, and the peer that is played; with FI_ORDER_SAS; over packets of a
+ * network, which are smaller than 2 KiB. */
 int open_all(void **state);
 int open_ordered(void **state);
+int open_small(void **state);
+/* Of a stack over loop. */
+int open_stack(const char *stack);
 int close_all(void **state);
+/* Of the peer, which has RECEIVES of them; more take the memory of the first ones. */
+void post_receives(unsigned count);
+unsigned receives_left(void);
 void put_address(const struct end *end, uint8_t addr[SRD_ADDR_SIZE]);
 void drive(void);
 void send_bytes(size_t len);
 void send_packet(struct srd_header header, const void *payload, size_t len);
+/* Up to 4, without payload, all of which have come before the first is looked at. */
+void send_together(const struct srd_header *headers, size_t count);
 struct srd_header expect(uint8_t type);
 /* Comes nothing more but HANDSHAKEs? */
 bool silent(void);
@@ -62,6 +71,7 @@ void assert_dead(void);
 void assert_refused(uint32_t send_id);
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define SMALL(name) cmocka_unit_test_setup_teardown(name, open_small, close_all)
 #define ORDERED(name) cmocka_unit_test_setup_teardown(name, open_ordered, close_all)
 
 #endif

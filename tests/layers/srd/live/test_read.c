@@ -117,6 +117,71 @@ static void the_rest_of_a_runt_is_read(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
+/* While it is being read its number is for no other packet: neither for one that has it read again,
+ * nor for one that begins it anew, for which nobody has asked. */
+static void refuse_while_read(const struct srd_header *second)
+{
+    struct srd_header headers[2] = {{.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42}};
+    struct fid_mr *mr = lend(&headers[0]);
+
+    headers[1] = second ? *second : headers[0];
+    receive(8);
+    send_together(headers, 2);
+    assert_int_equal(ended(), FI_ECONNRESET);
+    assert_dead();
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+static void a_message_is_read_once(void **state)
+{
+    refuse_while_read(NULL);
+}
+
+static void a_message_anew_while_it_is_read_kills(void **state)
+{
+    const struct srd_header anew = {.type = SRD_LONGCTS_TAG,
+                                    .flags = SRD_AFTER_NACK,
+                                    .total = SOURCE,
+                                    .tag = 8,
+                                    .send_id = 43};
+
+    refuse_while_read(&anew);
+}
+
+/* Its beginning is not there yet, so that nobody has asked for the rest. */
+static void a_runt_anew_before_its_end_kills(void **state)
+{
+    struct srd_header header = {.type = SRD_RUNTREAD_TAG, .tag = 8, .send_id = 42, .runt = 4000};
+    struct fid_mr *mr = lend(&header);
+
+    receive(8);
+    send_packet(header, large, 2000);
+    assert_true(silent());
+    header = (struct srd_header){.type = SRD_LONGCTS_TAG,
+                                 .flags = SRD_AFTER_NACK,
+                                 .total = SOURCE,
+                                 .tag = 8,
+                                 .send_id = 43};
+    send_packet(header, "", 0);
+    assert_int_equal(ended(), FI_EPROTO);
+    assert_dead();
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+/* The same, but all bytes of its beginning are there: it is being read. */
+static void a_piece_behind_a_runt_kills(void **state)
+{
+    struct srd_header headers[2] = {{.type = SRD_RUNTREAD_TAG, .tag = 8, .send_id = 42}};
+    struct fid_mr *mr = lend(&headers[0]);
+
+    headers[1] = headers[0];
+    receive(8);
+    send_together(headers, 2);
+    assert_int_equal(ended(), FI_ECONNRESET);
+    assert_dead();
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
 /* A peer without READ_NACK cannot be asked: the receive fails, and the peer is through with it. */
 static void an_old_peer_is_not_asked_to_send(void **state)
 {
@@ -400,6 +465,10 @@ int main(void)
         CASE(a_message_waits_to_be_read),
         CASE(a_short_receive_reads_what_it_has),
         CASE(the_rest_of_a_runt_is_read),
+        CASE(a_message_is_read_once),
+        CASE(a_message_anew_while_it_is_read_kills),
+        CASE(a_runt_anew_before_its_end_kills),
+        CASE(a_piece_behind_a_runt_kills),
         CASE(an_old_peer_is_not_asked_to_send),
         CASE(a_large_message_is_lent),
         CASE(what_cannot_be_read_is_sent),
