@@ -241,15 +241,15 @@ static bool add_piece(struct srd_inbound *inbound, const struct srd_header *head
     return true;
 }
 
-/* Bytes of one of its packets: into the receive, or kept. */
+/* Bytes of one of its packets: into the receive, or kept. They lie within the size that the packet
+ * says (srd_header_get), which is the message's. */
 static const char *add_bytes(struct srd_inbound *inbound, const struct srd_header *header)
 {
     struct message_inbound *base = &inbound->base;
     const struct iovec *iov;
     size_t count;
 
-    if (header->len > inbound->runt - base->taker.got || header->offset > base->told.size ||
-        header->len > base->told.size - header->offset)
+    if (header->len > inbound->runt - base->taker.got)
         return "more bytes than a message has";
     if (!base->matched && header->len && !add_piece(inbound, header))
         return no_memory;
@@ -344,13 +344,14 @@ bool srd_message_goes_on(struct srd_peer *peer, const struct srd_header *header)
     return peer->partial && srd_is_message(header->type) && partial_of(peer, header->msg_id);
 }
 
-/* After a READ_NACK: the bytes that we could not read are sent. */
+/* After a READ_NACK: the bytes that we could not read are sent. A partial message whose beginning is
+ * there is being read, or was asked for so. */
 static const char *sent_anew(struct srd_inbound *inbound, const struct srd_header *header)
 {
     struct message_inbound *base = inbound ? &inbound->base : NULL;
 
-    if (!base || !base->matched || base->taker.handle || inbound->transfer || !inbound->source ||
-        base->taker.got != inbound->runt || header->total != base->told.size || header->len)
+    if (!base || !base->matched || inbound->transfer || base->taker.got != inbound->runt ||
+        header->total != base->told.size || header->len)
         return "a message anew that was not asked for so";
     if (inbound->to_device && !srd_bounce_open(inbound, base->taker.got, base->told.size))
         return no_memory;

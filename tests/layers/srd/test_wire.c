@@ -602,6 +602,49 @@ static void lengths_do_not_wrap(void **state)
     assert_non_null(srd_header_get(bytes, srd_header_size(&read), &got));
 }
 
+/* A header of that type, without payload. */
+static size_t bare(uint8_t type, uint16_t flags, uint8_t *bytes)
+{
+    struct srd_header header = golden_of(type)->header;
+
+    header.flags = flags | SRD_CONNID;
+    header.len = 0;
+    srd_header_put(&header, bytes);
+    return srd_header_size(&header);
+}
+
+/* A piece of nothing would never end its message. */
+static void pieces_have_bytes(void **state)
+{
+    static const uint8_t types[] = {SRD_MEDIUM_MSG, SRD_MEDIUM_TAG, SRD_DC_MEDIUM_MSG,
+                                    SRD_DC_MEDIUM_TAG};
+    uint8_t bytes[ROOM] = {0};
+    struct srd_header got;
+
+    for (size_t i = 0; i < 2 * sizeof(types); i++) {
+        size_t len = bare(types[i / 2], i % 2 ? SRD_CQ_DATA : 0, bytes);
+
+        assert_non_null(srd_header_get(bytes, len, &got));
+        assert_null(srd_header_get(bytes, len + 1, &got));
+    }
+}
+
+/* What is to be read here, or there, is not in the packet. */
+static void what_is_read_is_not_sent(void **state)
+{
+    static const uint8_t types[] = {SRD_LONGREAD_MSG, SRD_LONGREAD_TAG, SRD_LONGREAD_RTW,
+                                    SRD_SHORT_RTR, SRD_LONGCTS_RTR};
+    uint8_t bytes[ROOM] = {0};
+    struct srd_header got;
+
+    for (size_t i = 0; i < sizeof(types); i++) {
+        size_t len = bare(types[i], 0, bytes);
+
+        assert_null(srd_header_get(bytes, len, &got));
+        assert_non_null(srd_header_get(bytes, len + 1, &got));
+    }
+}
+
 /* What asks for a HANDSHAKE is no write. */
 static void a_question_has_no_bytes(void **state)
 {
@@ -659,6 +702,8 @@ int main(void)
         cmocka_unit_test(places_are_four_at_most),
         cmocka_unit_test(a_long_write_is_long),
         cmocka_unit_test(lengths_do_not_wrap),
+        cmocka_unit_test(pieces_have_bytes),
+        cmocka_unit_test(what_is_read_is_not_sent),
         cmocka_unit_test(a_question_has_no_bytes),
         cmocka_unit_test(what_other_releases_send_is_understood),
         cmocka_unit_test(types_say_what_they_are),

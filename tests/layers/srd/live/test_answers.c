@@ -22,6 +22,8 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/layers/srd/live/play.h"
+#define WARNINGS_PUBLIC
+#include "tests/support/warnings.h"
 
 static uint8_t zeros[PACKET];
 
@@ -314,6 +316,74 @@ static void an_answer_twice_is_for_nobody(void **state)
     assert_int_equal(ended(), 0);
 }
 
+/* Of one who has not introduced itself there is nothing to be taken; the log has it. */
+static void what_nobody_sends_is_told(void **state)
+{
+    struct srd_header header = {.type = SRD_EAGER_TAG, .flags = SRD_CONNID, .tag = 99};
+
+    assert_int_equal(warnings_import(), 0);
+    warnings_forget();
+    receive(99);
+    send_strangely(&header);
+    assert_true(completes() == false && silent());
+    assert_non_null(strstr(warnings, "a packet of no peer"));
+    send_message(99, "mine");
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, "mine", 4);
+}
+
+/* Memory that the peer reads is not its sender's again before the peer says so. */
+static void a_receipt_ends_nothing_that_is_read(void **state)
+{
+    struct srd_header got, answer = {.type = SRD_RECEIPT};
+    size_t came;
+
+    open_stack("srd(medium=10k,read_size=11k,runt_size=64k);loop(shape=srd,seed=5)");
+    introduce_with(FEATURES | SRD_CAN_READ | SRD_CAN_RUNT);
+    assert_int_equal(fi_tsend(a.ep, large, 20000, NULL, a.peer, 3, NULL), 0);
+    for (came = 0; came < 20000; came += got.len)
+        got = expect(SRD_RUNTREAD_TAG);
+    assert_int_equal(got.runt, 20000);
+    answer.send_id = got.send_id;
+    send_packet(answer, "", 0);
+    assert_false(completes());
+    answer.type = SRD_EOR;
+    send_packet(answer, "", 0);
+    assert_int_equal(ended(), 0);
+    close_all(state);
+}
+
+/* Messages until the peer has no receive. */
+static void use_up_receives(void)
+{
+    while (receives_left()) {
+        assert_int_equal(fi_tsend(a.ep, large, 8, NULL, a.peer, 1, NULL), 0);
+        assert_int_equal(ended(), 0);
+        expect(SRD_EAGER_TAG);
+    }
+}
+
+/* The first answer counts: behind an error, while packets are under way, one makes no success. */
+static void a_receipt_behind_an_error_is_late(void **state)
+{
+    struct iovec iov = {large, 20000};
+    struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = a.peer, .tag = 4};
+    struct srd_header answer = {.type = SRD_PEER_ERROR, .ref_kind = SRD_REF_OP, .error = 4111};
+
+    introduce_with(FEATURES);
+    use_up_receives();
+    assert_int_equal(fi_tsendmsg(a.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+    assert_true(silent());
+    post_receives(1);
+    answer.send_id = expect(SRD_DC_MEDIUM_TAG).send_id;
+    send_packet(answer, "", 0);
+    answer.type = SRD_RECEIPT;
+    send_packet(answer, "", 0);
+    assert_false(completes());
+    post_receives(4);
+    assert_int_equal(ended(), FI_EACCES);
+}
+
 /* ---- Sizes of answers ---- */
 
 static void breaks(enum question question, struct srd_header answer)
@@ -448,6 +518,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stranger_answers_nothing), cmocka_unit_test(an_answer_is_for_its_kind),
+        cmocka_unit_test_setup_teardown(what_nobody_sends_is_told, open_stranger, close_stranger),
+        cmocka_unit_test(a_receipt_ends_nothing_that_is_read),
+        CASE(a_receipt_behind_an_error_is_late),
         CASE(an_answer_twice_is_for_nobody),          CASE(a_result_of_another_size_kills),
         CASE(a_result_that_is_short_kills),           CASE(more_than_was_read_kills),
         CASE(bytes_behind_what_was_read_kill),        CASE(an_answer_without_bytes_kills),

@@ -419,6 +419,23 @@ static void the_dead_may_begin_anew(void **state)
     assert_memory_equal(in, "new", 3);
 }
 
+/* Of a life that did not introduce itself. */
+static void a_packet_of_another_life_is_dropped(void **state)
+{
+    struct srd_header header = {.type = SRD_EAGER_TAG, .flags = SRD_CONNID, .tag = 6};
+
+    assert_alive();
+    receive(6);
+    header.msg_id = next_msg;
+    connid++;
+    send_packet(header, "other", 5);
+    connid--;
+    assert_int_equal(fi_cq_read(a.cq, NULL, 0), -FI_EAGAIN);
+    send_packet(header, "own", 3);
+    assert_int_equal(ended(), 0);
+    assert_memory_equal(in, "own", 3);
+}
+
 /* ---- Remote memory ---- */
 
 static void accesses_are_checked(void **state)
@@ -628,6 +645,7 @@ int main(void)
         CASE(a_read_by_atomics_has_an_operand),
         CASE(the_dead_are_told),
         CASE(the_dead_may_begin_anew),
+        CASE(a_packet_of_another_life_is_dropped),
         CASE(accesses_are_checked),
         CASE(a_refusal_waits_for_the_handshake),
         CASE(memory_that_goes_under_a_write_is_not_written),

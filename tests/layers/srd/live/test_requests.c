@@ -18,6 +18,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "core/op/remote.h"
 #include "tests/layers/srd/live/play.h"
 
 static const uint64_t operands[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -186,6 +187,66 @@ static void compares_without_comparands_kill(void **state)
 static void atomics_with_too_few_operands_kill(void **state)
 {
     kill_by_atomic(SRD_DC_WRITE_RTA, 8, 8, 8);
+}
+
+static struct srd_header large_atomic(uint8_t type, uint32_t op, size_t size, struct fid_mr **mr)
+{
+    struct srd_header header = {.type = type,
+                                .op = op,
+                                .datatype = FI_UINT64,
+                                .send_id = 4,
+                                .recv_id = 4,
+                                .place_count = 1};
+
+    assert_int_equal(fi_mr_reg(a.domain, memory, sizeof(memory), FI_REMOTE_READ | FI_REMOTE_WRITE,
+                               0, 40, 0, mr, NULL),
+                     0);
+    header.places[0] = (struct fi_rma_iov){base_of(memory), size, fi_mr_key(*mr)};
+    forget();
+    introduce_with(FEATURES | SRD_CAN_ERROR);
+    expect(SRD_HANDSHAKE);
+    return header;
+}
+
+/* Larger than there is room for on its way to memory. */
+static void operands_of_any_size_kill(void **state)
+{
+    struct fid_mr *mr;
+    struct srd_header header =
+        large_atomic(SRD_DC_WRITE_RTA, FI_SUM, REMOTE_OPERAND + sizeof(uint64_t), &mr);
+
+    header.places[0].len = REMOTE_OPERAND;
+    send_packet(header, large, REMOTE_OPERAND);
+    assert_int_equal(expect(0).type, SRD_RECEIPT);
+    forget();
+    header.msg_id++;
+    header.places[0].len += sizeof(uint64_t);
+    send_packet(header, large, header.places[0].len);
+    assert_refused(4);
+    assert_dead();
+    assert_untouched();
+    assert_int_equal(fi_close(&mr->fid), 0);
+}
+
+/* What only reads has no operand, so that its result may be larger than its packet. */
+static void results_larger_than_a_packet_kill(void **state)
+{
+    size_t most = (raw.info->ep_attr->max_msg_size - SRD_RESPONSE_HEAD) / 8 * 8;
+    struct fid_mr *mr;
+    struct srd_header header = large_atomic(SRD_FETCH_RTA, FI_ATOMIC_READ, most, &mr), got;
+
+    assert_true(most + 8 < REMOTE_OPERAND);
+    send_packet(header, "", 0);
+    got = expect(0);
+    assert_int_equal(got.type, SRD_ATOMRSP);
+    assert_int_equal(got.len, most);
+    assert_memory_equal(got.payload, memory, most);
+    header.msg_id++;
+    header.places[0].len += 8;
+    send_packet(header, "", 0);
+    assert_refused(4);
+    assert_dead();
+    assert_int_equal(fi_close(&mr->fid), 0);
 }
 
 /* Elements that no instruction can change at once are changed all the same. */
@@ -380,6 +441,8 @@ int main(void)
         CASE(places_that_are_whole_together_only_kill),
         CASE(compares_without_comparands_kill),
         CASE(atomics_with_too_few_operands_kill),
+        CASE(operands_of_any_size_kill),
+        SMALL(results_larger_than_a_packet_kill),
         CASE(elements_may_lie_anywhere),
         CASE(a_read_without_a_window_kills),
         CASE(pieces_of_two_types_kill),
