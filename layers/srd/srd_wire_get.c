@@ -162,7 +162,7 @@ static const char *check_access(struct srd_header *header, const struct srd_layo
     if (!sum_of(header->places, header->place_count, &sum))
         return "more memory than there is";
     if (header->type == SRD_EAGER_RTW && !header->place_count)
-        return header->len ? "a request for a handshake with bytes" : NULL;
+        return NULL; /* it asks for a handshake; bytes of it would lie beyond its end */
     if (!header->place_count)
         return "an access without memory";
     if (eager)

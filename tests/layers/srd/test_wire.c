@@ -497,7 +497,7 @@ static void packets_that_cannot_be_are_refused(void **state)
     assert_non_null(changed(SRD_CTSDATA, 16, 8, UINT64_MAX)); /* its place */
     assert_non_null(changed(SRD_READRSP, 16, 8, 6));
     assert_non_null(changed(SRD_ATOMRSP, 16, 8, 6));
-    assert_non_null(changed(SRD_HANDSHAKE, 4, 4, 2)); /* words */
+    assert_string_equal(changed(SRD_HANDSHAKE, 4, 4, 2), "a handshake with a wrong count of words");
     assert_non_null(changed(SRD_HANDSHAKE, 4, 4, 9));
     assert_non_null(changed(SRD_HANDSHAKE, 4, 4, UINT32_MAX));
     assert_non_null(changed(SRD_MEDIUM_MSG, 16, 8, 8996)); /* place of the piece */
@@ -645,6 +645,25 @@ static void what_is_read_is_not_sent(void **state)
     }
 }
 
+/* Not even of nothing. */
+static void what_is_read_lies_somewhere(void **state)
+{
+    static const uint8_t types[] = {SRD_LONGREAD_MSG, SRD_LONGREAD_RTW, SRD_RUNTREAD_TAG};
+    uint8_t bytes[ROOM] = {0};
+    struct srd_header got;
+
+    for (size_t i = 0; i < sizeof(types); i++) {
+        struct srd_header header = {
+            .type = types[i], .place_count = srd_layouts[types[i]].places != 0, .read_count = 1};
+
+        srd_header_put(&header, bytes);
+        assert_null(srd_header_get(bytes, srd_header_size(&header), &got));
+        header.read_count = 0;
+        srd_header_put(&header, bytes);
+        assert_non_null(srd_header_get(bytes, srd_header_size(&header), &got));
+    }
+}
+
 /* What asks for a HANDSHAKE is no write. */
 static void a_question_has_no_bytes(void **state)
 {
@@ -704,6 +723,7 @@ int main(void)
         cmocka_unit_test(lengths_do_not_wrap),
         cmocka_unit_test(pieces_have_bytes),
         cmocka_unit_test(what_is_read_is_not_sent),
+        cmocka_unit_test(what_is_read_lies_somewhere),
         cmocka_unit_test(a_question_has_no_bytes),
         cmocka_unit_test(what_other_releases_send_is_understood),
         cmocka_unit_test(types_say_what_they_are),
