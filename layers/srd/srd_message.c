@@ -344,8 +344,8 @@ bool srd_message_goes_on(struct srd_peer *peer, const struct srd_header *header)
     return peer->partial && srd_is_message(header->type) && partial_of(peer, header->msg_id);
 }
 
-/* After a READ_NACK: the bytes that we could not read are sent. A partial message whose beginning is
- * there is being read, or was asked for so. */
+/* After a READ_NACK: the bytes that we could not read are sent. A partial message whose beginning
+ * is there is being read, or was asked for so. */
 static const char *sent_anew(struct srd_inbound *inbound, const struct srd_header *header)
 {
     struct message_inbound *base = inbound ? &inbound->base : NULL;
