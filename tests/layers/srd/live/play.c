@@ -53,8 +53,8 @@ void post_receives(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         uint8_t *bytes = box.bytes[box.posted++ % RECEIVES];
 
-        assert_int_equal(
-            fi_recv(raw.ep, bytes, PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, bytes), 0);
+        assert_int_equal(fi_recv(raw.ep, bytes, PACKET, fi_mr_desc(box_mr), FI_ADDR_UNSPEC, bytes),
+                         0);
     }
 }
 

@@ -517,15 +517,21 @@ static void errors_of_the_wire_have_one_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stranger_answers_nothing), cmocka_unit_test(an_answer_is_for_its_kind),
+        cmocka_unit_test(a_stranger_answers_nothing),
+        cmocka_unit_test(an_answer_is_for_its_kind),
         cmocka_unit_test_setup_teardown(what_nobody_sends_is_told, open_stranger, close_stranger),
         cmocka_unit_test(a_receipt_ends_nothing_that_is_read),
         CASE(a_receipt_behind_an_error_is_late),
-        CASE(an_answer_twice_is_for_nobody),          CASE(a_result_of_another_size_kills),
-        CASE(a_result_that_is_short_kills),           CASE(more_than_was_read_kills),
-        CASE(bytes_behind_what_was_read_kill),        CASE(an_answer_without_bytes_kills),
-        CASE(windows_that_add_up_to_too_much_kill),   CASE(more_than_is_read_kills),
-        CASE(bytes_beyond_the_window_kill),           CASE(errors_have_their_number_and_text),
+        CASE(an_answer_twice_is_for_nobody),
+        CASE(a_result_of_another_size_kills),
+        CASE(a_result_that_is_short_kills),
+        CASE(more_than_was_read_kills),
+        CASE(bytes_behind_what_was_read_kill),
+        CASE(an_answer_without_bytes_kills),
+        CASE(windows_that_add_up_to_too_much_kill),
+        CASE(more_than_is_read_kills),
+        CASE(bytes_beyond_the_window_kill),
+        CASE(errors_have_their_number_and_text),
         CASE(errors_of_the_wire_have_one_too),
     };
 

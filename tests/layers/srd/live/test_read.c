@@ -139,11 +139,8 @@ static void a_message_is_read_once(void **state)
 
 static void a_message_anew_while_it_is_read_kills(void **state)
 {
-    const struct srd_header anew = {.type = SRD_LONGCTS_TAG,
-                                    .flags = SRD_AFTER_NACK,
-                                    .total = SOURCE,
-                                    .tag = 8,
-                                    .send_id = 43};
+    const struct srd_header anew = {
+        .type = SRD_LONGCTS_TAG, .flags = SRD_AFTER_NACK, .total = SOURCE, .tag = 8, .send_id = 43};
 
     refuse_while_read(&anew);
 }
@@ -157,11 +154,8 @@ static void a_runt_anew_before_its_end_kills(void **state)
     receive(8);
     send_packet(header, large, 2000);
     assert_true(silent());
-    header = (struct srd_header){.type = SRD_LONGCTS_TAG,
-                                 .flags = SRD_AFTER_NACK,
-                                 .total = SOURCE,
-                                 .tag = 8,
-                                 .send_id = 43};
+    header = (struct srd_header){
+        .type = SRD_LONGCTS_TAG, .flags = SRD_AFTER_NACK, .total = SOURCE, .tag = 8, .send_id = 43};
     send_packet(header, "", 0);
     assert_int_equal(ended(), FI_EPROTO);
     assert_dead();
