@@ -172,6 +172,7 @@ static enum ses_code up_read(void *arg, const struct ses_initiator *who, uint64_
         return code;
     lent->iov[0] = (struct iovec){node->memory + offset, len};
     lent->count = 1;
+    lent->held = node->memory;
     node->lent++;
     return RC_OK;
 }
@@ -180,7 +181,9 @@ static void up_give_back(void *arg, struct ses_lent *lent)
 {
     struct node *node = arg;
 
-    must(node->lent > 0);
+    if (!lent->held)
+        return;
+    must(node->lent > 0 && lent->held == node->memory);
     node->lent--;
 }
 
@@ -353,8 +356,20 @@ static void forge(uint8_t bits, struct input *input)
     free(exact);
 }
 
+/* Its region is closed, and the memory used for something else; another one is there at once. */
+static void change_memory(struct node *node)
+{
+    ses_take_back(node->ses, node->memory);
+    must(!node->lent);
+    free(node->memory);
+    node->memory = get(MEMORY);
+    memset(node->memory, 0, MEMORY);
+}
+
 static void wait(uint8_t bits)
 {
+    if (bits >= 24)
+        change_memory(&nodes[bits & 1]);
     now += UINT64_C(1) << (10 + bits % 24); /* 1 us to 8 s */
     nodes[0].refuses = bits & 24;
     for (unsigned i = 0; i < NODES; i++)
@@ -380,17 +395,6 @@ static void obey(struct input *input)
 
 /* ---- One input ---- */
 
-/* Kept for the next input, with nothing in it. */
-static uint8_t *memory_of(unsigned index)
-{
-    static uint8_t *kept[NODES];
-
-    if (!kept[index])
-        kept[index] = get(MEMORY);
-    memset(kept[index], 0, MEMORY);
-    return kept[index];
-}
-
 static void begin(void)
 {
     struct ses_settings settings = {
@@ -401,10 +405,11 @@ static void begin(void)
     settings.pds.stored = 8;
     settings.pds.pdcs = 16;
     settings.pds.ids = 1; /* a small table is quickly made */
-    memset(nodes, 0, sizeof(nodes));
     for (unsigned i = 0; i < NODES; i++) {
-        nodes[i].index = i;
-        nodes[i].memory = memory_of(i);
+        uint8_t *memory = nodes[i].memory ? nodes[i].memory : get(MEMORY); /* the last input's */
+
+        nodes[i] = (struct node){.index = i, .memory = memory};
+        memset(memory, 0, MEMORY);
         settings.self.initiator = 100 + i;
         nodes[i].ses = ses_create(&settings, &ops, &nodes[i], i + 1);
         must(nodes[i].ses != NULL);

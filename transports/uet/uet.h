@@ -13,6 +13,7 @@
 #include <rdma/fi_ext_uet.h>
 
 #include "core/base/pool.h"
+#include "core/domain/mr.h"
 #include "core/domain/plain_fabric.h"
 #include "core/ep/endpoint.h"
 #include "core/part/part.h"
@@ -148,6 +149,8 @@ struct uet_ep {
     } company;
     struct uet_op *stepwise; /* one of several requests, under way */
     struct list kept;        /* struct uet_kept */
+    struct list loans;       /* struct uet_loan */
+    bool hears_closes;       /* fi_close of a region may lock the progress domain, and change it */
     struct av_listener listener;
     atomic_bool stale; /* the AV has changed: `known` */
     struct {
@@ -304,6 +307,17 @@ enum ses_code uet_tagged_atomic(void *arg, const struct ses_request *request,
                                 const uint8_t *operands, size_t len, const struct iovec *iov,
                                 size_t count, uint8_t *result, size_t *result_len);
 void uet_accessed(void *arg, const struct ses_access *access);
+
+/* ---- uet_loan.c: regions whose memory packets to peers name ---- */
+
+/* Lends what lent->iov names, len bytes of the region, whose hold is the loan's from now on. They
+ * are there until uet_loan_end, though the region is closed before. The progress domain of the
+ * endpoint is locked, as below. RC_BAD_MKEY: the region is closed already; RC_UNCOR_TRANSIENT. */
+enum ses_code uet_lend(struct uet_ep *ep, struct mr *mr, size_t len, struct ses_lent *lent);
+struct uet_loan;
+void uet_loan_end(struct uet_loan *loan); /* takes NULL */
+/* All have ended: the endpoint closes. */
+void uet_loans_finish(struct uet_ep *ep);
 
 /* A code of a response as a positive FI_E code. */
 int uet_error(enum ses_code code);

@@ -311,6 +311,7 @@ static int enable(struct endpoint *base)
     ep->knows_sources =
         base->caps & (FI_SOURCE | FI_DIRECTED_RECV | FI_TAGGED_DIRECTED_RECV | FI_SOURCE_ERR);
     base->source.many = true;
+    ep->hears_closes = base->binding.progress->locked || binding_is_top(&base->binding);
     if (!ep->listener.inserted) {
         ep->listener.inserted = av_changed;
         ep->listener.removed = av_removed;
@@ -535,7 +536,10 @@ static int close_ep(struct endpoint *base)
     uet_drop_waiting(ep);
     tell_counters(ep);
     tell_refusals(ep);
+    progress_lock(base->binding.progress); /* a region may be closed meanwhile */
     ses_destroy(ep->ses);
+    uet_loans_finish(ep);
+    progress_unlock(base->binding.progress);
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);
     endpoint_finish(base);
@@ -630,6 +634,7 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
         list_init(&ep->waiting);
         list_init(&ep->gathered);
         list_init(&ep->kept);
+        list_init(&ep->loans);
         list_init(&ep->source.link);
         ep->source.poll = poll_ep;
         ep->source.trywait = trywait;

@@ -138,10 +138,9 @@ enum ses_code uet_read(void *arg, const struct ses_initiator *who, uint64_t key,
     if (rc)
         return code_of(rc);
     code = check(ep, who, mr);
-    if (code == RC_OK)
-        lent->held = mr;
-    else
-        mr_release(mr);
+    if (code == RC_OK && mr)
+        return uet_lend(ep, mr, len, lent);
+    mr_release(mr);
     return code;
 }
 
@@ -150,7 +149,7 @@ void uet_give_back(void *arg, struct ses_lent *lent)
     const struct uet_ep *ep = arg;
 
     uet_nic_forget(ep->nic);
-    mr_release(lent->held);
+    uet_loan_end(lent->held);
 }
 
 /* ---- Atomics ---- */

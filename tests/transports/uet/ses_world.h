@@ -168,13 +168,14 @@ static inline enum ses_code up_read(void *arg, const struct ses_initiator *who, 
         return code;
     lent->iov[0] = (struct iovec){node->memory + offset, len};
     lent->count = 1;
+    lent->held = node;
     node->lent++;
     return RC_OK;
 }
 
 static inline void up_give_back(void *arg, struct ses_lent *lent)
 {
-    ((struct node *)arg)->lent--;
+    ((struct node *)arg)->lent -= lent->held != NULL;
 }
 
 /* 64-bit sums only. */

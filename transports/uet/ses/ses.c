@@ -90,6 +90,7 @@ struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops
     ses->arg = arg;
     list_init(&ses->busy);
     list_init(&ses->pulls);
+    list_init(&ses->replies);
     for (size_t i = 0; i < SES_BUCKETS; i++)
         list_init(&ses->inbound[i]);
     for (size_t i = 0; i < SES_READ_BUCKETS; i++)
@@ -116,7 +117,7 @@ void ses_destroy(struct ses *ses)
     while (!list_empty(&ses->busy))
         ses_op_fail(ses, list_item(ses->busy.next, struct ses_op, link), RC_UNDELIVERABLE);
     ses_pull_finish(ses);
-    for (size_t i = 0; i < SES_BUCKETS; i++)
+    for (size_t i = 0; ses->tracked && i < SES_BUCKETS; i++)
         list_for_each_safe (pos, after, &ses->inbound[i])
             free(list_item(pos, struct ses_inbound, link)->saved);
     pool_finish(&ses->inbounds);

@@ -169,6 +169,7 @@ struct ses_ops {
                            uint64_t offset, const uint8_t *bytes, size_t len);
     enum ses_code (*read)(void *arg, const struct ses_initiator *who, uint64_t key, uint64_t offset,
                           size_t len, struct ses_lent *lent);
+    /* No packet names it any more. held NULL: it was a copy of SES's (ses_take_back). */
     void (*give_back)(void *arg, struct ses_lent *lent);
     /* result has room for mtu bytes; *result_len is set for fetching ones. */
     enum ses_code (*atomic)(void *arg, const struct ses_initiator *who,
@@ -226,6 +227,11 @@ uint64_t ses_deadline(const struct ses *ses);
 size_t ses_busy(const struct ses *ses);
 struct pds *ses_pds(struct ses *ses);
 const struct ses_counters *ses_counters(const struct ses *ses);
+
+/* What was lent with that `held` (not NULL) is about to go: the data of it that peers may still
+ * need is copied, and all of it is given back before the call returns. A read whose data finds no
+ * memory is told so. */
+void ses_take_back(struct ses *ses, const void *held);
 
 /* A sentence about a return code; NULL for those that there are not. */
 const char *ses_code_text(int code);

@@ -107,8 +107,7 @@ void ses_take_deferred(struct ses *ses, struct ses_inbound *inbound,
     ses_respond_captured(ses, request, 0, answer);
     if (!inbound->defer.ended || inbound->received < inbound->defer.end)
         return;
-    list_detach(&inbound->link);
-    inbound->tracked = false;
+    ses_inbound_untrack(ses, inbound);
 }
 
 void ses_ask(struct ses *ses, struct ses_inbound *inbound)
@@ -162,7 +161,7 @@ struct ses_inbound *ses_restarted(struct ses *ses, const struct pds_arrival *arr
     inbound->id = request->message_id;
     inbound->pdc = arrival->ticket.pdc;
     inbound->received = 0;
-    list_detach(&inbound->link);
+    ses_inbound_untrack(ses, inbound);
     if ((request->flags & (SES_SOM | SES_EOM)) != (SES_SOM | SES_EOM))
         ses_inbound_track(ses, inbound);
     if (inbound->defer.ask)

@@ -26,7 +26,9 @@ struct ses {
     struct list busy;    /* struct ses_op */
     size_t busy_count;
     struct list inbound[SES_BUCKETS];    /* messages of several packets, by sender and id */
+    size_t tracked;                      /* there */
     struct list reads[SES_READ_BUCKETS]; /* struct ses_op: by the number of their packet */
+    struct list replies;                 /* of ses_remote.c: data that goes back */
     struct list pulls; /* struct ses_inbound: reads that there was no number for */
     struct pool inbounds;
     size_t saved;
@@ -75,6 +77,8 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound);
 /* Packets with its sender and id find it. */
 void ses_inbound_track(struct ses *ses, struct ses_inbound *inbound);
+/* None finds it any more; it is in no list. */
+void ses_inbound_untrack(struct ses *ses, struct ses_inbound *inbound);
 
 /* Ends a message that has its receive, or that is not wanted; answers where its sender waits. */
 void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code);
@@ -138,7 +142,7 @@ enum ses_code ses_lend(struct ses *ses, const struct pds_arrival *arrival,
 void ses_give_back(struct ses *ses, struct ses_lent *lent);
 /* A source of ses_remote.c's has sent its packet, or will not. */
 bool ses_is_reply(const struct pds_source *source);
-void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet);
+void ses_fill_reply(struct pds_source *source, struct pds_packet *packet);
 void ses_end_reply(struct ses *ses, struct pds_source *source);
 
 /* With the acknowledgement of the request that has that PSN: len bytes of ses->scratch. */

@@ -91,7 +91,15 @@ static uint32_t carried(const struct ses_request *request)
 void ses_inbound_track(struct ses *ses, struct ses_inbound *inbound)
 {
     inbound->tracked = true;
+    ses->tracked++;
     list_attach(&inbound->link, bucket_of(ses, &inbound->from, inbound->id));
+}
+
+void ses_inbound_untrack(struct ses *ses, struct ses_inbound *inbound)
+{
+    list_detach(&inbound->link);
+    ses->tracked -= inbound->tracked;
+    inbound->tracked = false;
 }
 
 struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *arrival,
@@ -133,7 +141,7 @@ struct ses_inbound *ses_inbound_of(struct ses *ses, const struct pds_arrival *ar
 
 void ses_inbound_put(struct ses *ses, struct ses_inbound *inbound)
 {
-    list_detach(&inbound->link);
+    ses_inbound_untrack(ses, inbound);
     if (inbound->defer.token != IDS_NONE)
         ids_remove(&ses->tokens, inbound->defer.token);
     if (inbound->saved) {
@@ -170,8 +178,7 @@ void ses_finish(struct ses *ses, struct ses_inbound *inbound, enum ses_code code
         ses_respond(ses, &request, code == RC_OK ? RC_OK : RC_DROPPED, SES_EXPECTED, &answer);
         pds_answer(ses->pds, &inbound->ticket, &answer);
     }
-    list_detach(&inbound->link);
-    inbound->tracked = false;
+    ses_inbound_untrack(ses, inbound);
     if (inbound->matched)
         ses->ops->received(ses->arg, inbound, code);
     ses_inbound_put(ses, inbound);
@@ -279,8 +286,7 @@ static void complete_message(struct ses *ses, const struct pds_arrival *arrival,
         ses_finish(ses, inbound, inbound->code);
         return;
     }
-    list_detach(&inbound->link); /* its id may be used again */
-    inbound->tracked = false;
+    ses_inbound_untrack(ses, inbound); /* its id may be used again */
     if (reads || (request->flags & SES_DC && !arrival->datagram)) {
         inbound->delivered_later = true;
         inbound->ticket = arrival->ticket;
@@ -348,8 +354,7 @@ static void take_message(struct ses *ses, const struct pds_arrival *arrival,
 /* The rest of a message or access will not come. */
 static void lose(struct ses *ses, struct ses_inbound *inbound)
 {
-    list_detach(&inbound->link);
-    inbound->tracked = false;
+    ses_inbound_untrack(ses, inbound);
     if (inbound->defer.ask) /* it was asked for, and is to be sent anew: that ends it */
         return;
     inbound->lost = true;
@@ -479,7 +484,7 @@ void ses_request(void *arg, const struct pds_arrival *arrival, struct pds_answer
 void ses_in_closed(struct ses *ses, struct pds_ref pdc, bool failed)
 {
     (void)failed;
-    for (size_t i = 0; i < SES_BUCKETS; i++) {
+    for (size_t i = 0; ses->tracked && i < SES_BUCKETS; i++) {
         list_for_each_safe (pos, after, &ses->inbound[i]) {
             struct ses_inbound *inbound = list_item(pos, struct ses_inbound, link);
 

@@ -266,7 +266,7 @@ bool ses_fill(void *arg, struct pds_source *source, struct pds_packet *packet)
     uint32_t left, len;
 
     if (ses_is_reply(source)) {
-        ses_fill_reply(ses, source, packet);
+        ses_fill_reply(source, packet);
         return false;
     }
     if (op->code != RC_OK) {

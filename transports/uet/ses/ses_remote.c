@@ -12,7 +12,10 @@
 /* Data that goes back. Which sources are of this kind is told by the mark. */
 struct reply {
     struct pds_source source;
+    struct list link;
+    struct pds_packet *packet; /* that brings it, once there is one */
     struct ses_lent lent;
+    uint8_t *copy; /* of what was lent, which was taken back */
     uint32_t len;
     uint8_t next, header_len;
     uint8_t header[SES_RESPONSE_MAX];
@@ -27,26 +30,74 @@ bool ses_is_reply(const struct pds_source *source)
     return source->key.tclass == REPLY;
 }
 
-void ses_fill_reply(struct ses *ses, struct pds_source *source, struct pds_packet *packet)
+static void set_bytes(const struct reply *reply)
 {
-    struct reply *reply = list_item(source, struct reply, source);
+    struct pds_packet *packet = reply->packet;
 
-    (void)ses;
-    packet->next = reply->next;
-    packet->last = true;
-    packet->header_len = reply->header_len;
     memcpy(packet->header, reply->header, reply->header_len);
     packet->iov_count =
         (uint8_t)ses_slice(reply->lent.iov, reply->lent.count, 0, reply->len, packet->iov);
-    packet->len = reply->len;
+}
+
+void ses_fill_reply(struct pds_source *source, struct pds_packet *packet)
+{
+    struct reply *reply = list_item(source, struct reply, source);
+
+    reply->packet = packet;
+    packet->next = reply->next;
+    packet->last = true;
+    packet->header_len = reply->header_len;
+    packet->len = reply->len; /* stays: PDS counts the packet by it */
+    set_bytes(reply);
 }
 
 void ses_end_reply(struct ses *ses, struct pds_source *source)
 {
     struct reply *reply = list_item(source, struct reply, source);
 
+    list_detach(&reply->link);
     ses_give_back(ses, &reply->lent);
+    free(reply->copy);
     free(reply);
+}
+
+/* There is no memory for a copy: its read fails, unless it has the data already. */
+static void refuse_reply(struct reply *reply)
+{
+    struct ses_response response;
+
+    ses_response_get(reply->next, reply->header, reply->header_len, &response);
+    response.code = RC_UNCOR_TRANSIENT;
+    response.payload_length = 0;
+    ses_response_put(&response, reply->header);
+    reply->len = 0;
+}
+
+/* From now on it is of memory that stays. */
+static void keep_reply(struct ses *ses, struct reply *reply)
+{
+    struct ses_lent lent = reply->lent;
+    size_t at = 0;
+
+    reply->copy = malloc(reply->len);
+    for (size_t i = 0; reply->copy && i < lent.count; at += lent.iov[i++].iov_len)
+        memcpy(reply->copy + at, lent.iov[i].iov_base, lent.iov[i].iov_len);
+    if (!reply->copy)
+        refuse_reply(reply);
+    reply->lent = (struct ses_lent){.iov = {{reply->copy, reply->len}}, .count = 1};
+    if (reply->packet)
+        set_bytes(reply);
+    ses_give_back(ses, &lent);
+}
+
+void ses_take_back(struct ses *ses, const void *held)
+{
+    list_for_each (pos, &ses->replies) {
+        struct reply *reply = list_item(pos, struct reply, link);
+
+        if (reply->lent.held == held)
+            keep_reply(ses, reply);
+    }
 }
 
 /* ---- Accesses of several packets ---- */
@@ -172,6 +223,7 @@ static enum ses_code send_back(struct ses *ses, const struct pds_arrival *arriva
         return RC_UNDELIVERABLE;
     }
     reply->source.key.tclass = REPLY;
+    list_attach(&reply->link, &ses->replies);
     return RC_OK;
 }
 

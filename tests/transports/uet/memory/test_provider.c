@@ -523,6 +523,90 @@ static void changed_headers_are_no_matter_of_others(void **state)
     end();
 }
 
+/* ---- A region that is closed while it is read ---- */
+
+enum {
+    REGION = 16000,
+    READS = 4,
+    CLOSES = 60, /* regions */
+};
+
+struct region {
+    struct fid_mr *mr;
+    uint8_t *bytes;
+    uint64_t base, key;
+};
+
+static struct region open_region(unsigned number)
+{
+    struct region region = {.bytes = malloc(REGION)};
+    const struct end *end = &peers[1].end;
+
+    assert_non_null(region.bytes);
+    fill(region.bytes, REGION, 0, 1, number);
+    assert_int_equal(fi_mr_reg(end->domain, region.bytes, REGION, FI_REMOTE_READ, 0, 1000 + number,
+                               0, &region.mr, NULL),
+                     0);
+    region.key = fi_mr_key(region.mr);
+    if (end->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR)
+        region.base = (uint64_t)(uintptr_t)region.bytes;
+    return region;
+}
+
+/* Its memory is gone as soon as fi_close returns. */
+static void close_region(struct region *region)
+{
+    assert_int_equal(fi_close(&region->mr->fid), 0);
+    free(region->bytes);
+}
+
+static void read_region(const struct region *region, unsigned number)
+{
+    ssize_t rc;
+
+    for (unsigned i = 0; i < READS; i++) {
+        struct task *task = new_task(READ, &peers[0], &peers[1], number, REGION);
+
+        while ((rc = fi_read(peers[0].end.ep, task->bytes, REGION, NULL, peers[0].to[1],
+                             region->base, region->key, task)) == -FI_EAGAIN)
+            look_all();
+        assert_int_equal(rc, 0);
+    }
+}
+
+static void regions_close_under_reads(const char *spec)
+{
+    uint64_t copied = 0;
+
+    begin(2, spec, 0);
+    bad_path();
+    memory.sw.loss = 200;
+    for (unsigned number = 0; number < CLOSES; number++) {
+        struct region region = open_region(number);
+        unsigned looks = 1U << switch_random(&memory.sw) % 16;
+        uint64_t before = ended;
+
+        read_region(&region, number);
+        while (looks--)
+            look_all();
+        copied += before + READS - ended;
+        close_region(&region);
+        run_until(before + READS);
+        assert_int_equal(ended, before + READS);
+    }
+    printf("%s: %llu reads were under way, of %u; %llu failed\n", spec, (unsigned long long)copied,
+           CLOSES * READS, (unsigned long long)failed);
+    assert_in_range(failed, 1, copied - 1); /* others had all that they need */
+    end();
+}
+
+/* An endpoint of a layer's has no lock that fi_close could take. */
+static void a_region_that_closes_is_left_alone(void **state)
+{
+    regions_close_under_reads("uet(iface=lo)");
+    regions_close_under_reads("order;uet(iface=lo)");
+}
+
 static unsigned marks;
 
 static bool count_marks(struct sw *sw, struct sw_packet *packet)
@@ -617,6 +701,7 @@ int main(void)
         cmocka_unit_test(a_seed_says_all),
         cmocka_unit_test(a_peer_that_has_gone_ends_its_operations),
         cmocka_unit_test(changed_headers_are_no_matter_of_others),
+        cmocka_unit_test(a_region_that_closes_is_left_alone),
         cmocka_unit_test(congestion_marks_come_back),
         cmocka_unit_test(what_a_target_says_is_the_error),
         cmocka_unit_test(many_talk_to_all),
