@@ -42,7 +42,7 @@ static __attribute__((noinline)) void make_hot(struct udp_ep *ep, const struct s
     if (!rc && connect(hot->sock.fd, to, addr_size(to)))
         rc = -errno;
     hot->leads = false;
-    hot->alone = hot->passed = 0;
+    hot->alone = hot->passed = hot->same = 0;
     if (!rc) {
         memcpy(&hot->peer, to, addr_size(to));
         return;
@@ -88,6 +88,17 @@ void udp_hot_order(struct udp_ep *ep, struct udp_socket **first, struct udp_sock
     /* The other one is first: where each look uses up the receives, the leader would be alone. */
     *first = hot->leads ? &ep->main : &hot->sock;
     *second = leader;
+}
+
+void udp_hot_came_from(struct udp_hot *hot, const struct udp_socket *sock, const union addr *from)
+{
+    if (sock != &hot->sock)
+        return;
+    if (!hot->same || !addr_equal(&from->sa, &hot->sender.sa)) {
+        hot->sender = *from;
+        hot->same = 0;
+    }
+    hot->same++;
 }
 
 void udp_hot_brought(struct udp_ep *ep, const struct udp_socket *sock, unsigned count)

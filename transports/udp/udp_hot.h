@@ -19,6 +19,10 @@
 
 struct udp_ep;
 
+enum {
+    UDP_HOT_SAME = 1024, /* datagrams in a row of one sender, after which it is not asked for */
+};
+
 struct udp_hot {
     struct udp_socket sock; /* fd -1: there is none yet */
     union addr peer;        /* of what leaves by it; family 0: nothing does */
@@ -26,6 +30,10 @@ struct udp_hot {
     unsigned row;           /* how many in a row */
     bool refused;           /* by the kernel: not tried again */
     atomic_int errors;      /* the socket, for who reads errors without a lock; -1 */
+    /* The sender of what comes by the socket. Datagrams of others may be in it that the kernel gave to
+     * it before it was connected, so senders are asked for until many in a row had the same. */
+    union addr sender;
+    unsigned same; /* datagrams in a row of `sender`'s, since the socket was connected */
     /* Of the two sockets, the one that brought the last datagram leads. */
     bool leads;
     unsigned alone;  /* datagrams of the leader since the other one brought any */
@@ -51,6 +59,14 @@ void udp_hot_note(struct udp_ep *ep, const struct sockaddr *to);
 void udp_hot_cool(struct udp_hot *hot);
 /* Which of the two sockets is to be read: sets the one that is first, and the second or NULL. */
 void udp_hot_order(struct udp_ep *ep, struct udp_socket **first, struct udp_socket **second);
+/* Is the sender of the next datagram of sock known, without the kernel saying so? */
+static inline bool udp_hot_knows(const struct udp_hot *hot, const struct udp_socket *sock)
+{
+    return sock == &hot->sock && hot->same >= UDP_HOT_SAME;
+}
+
+/* A lone datagram of `from` came by sock, as the kernel says. */
+void udp_hot_came_from(struct udp_hot *hot, const struct udp_socket *sock, const union addr *from);
 /* `count` datagrams came by sock. */
 void udp_hot_brought(struct udp_ep *ep, const struct udp_socket *sock, unsigned count);
 /* The next look is at both. Forgets an error that would keep a sleeper awake. */

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 enum {
-    MANY = 200, /* datagrams in a row: more than make a peer hot */
+    MANY = 200,  /* datagrams in a row: more than make a peer hot */
+    LONG = 1400, /* more than those after which the kernel is not asked for the sender */
     LEN = 8,
 };
 
@@ -20,6 +21,7 @@ static fi_addr_t a_for_third, third_for_a;
 static char out[LEN], in[LEN], late[LEN];
 static unsigned bare; /* datagrams that left without an address */
 static int bare_fd;
+static unsigned named; /* datagrams that were read with the sender's name */
 
 /* Stands before the kernel's. */
 ssize_t send(int fd, const void *data, size_t len, int flags)
@@ -27,6 +29,14 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
     bare++;
     bare_fd = fd;
     return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
+}
+
+ssize_t recvfrom(int fd, void *data, size_t len, int flags, struct sockaddr *from, socklen_t *size)
+{
+    ssize_t rc = syscall(SYS_recvfrom, fd, data, len, flags, from, size);
+
+    named += rc >= 0 && from;
+    return rc;
 }
 
 static void open_third(const struct options *options)
@@ -155,6 +165,36 @@ static void another_one_takes_its_place(void **state)
     close_third();
 }
 
+/* Its socket brings nothing of others, so the kernel is asked for no name. All have their sources,
+ * whoever else sends, and whoever is hot next. */
+static void its_sender_is_known(void **state)
+{
+    fi_addr_t src;
+
+    open_third(&(struct options){.caps = FI_SOURCE});
+    for (int i = 0; i < LONG; i++) {
+        pass(&b, a.peer);
+        answer(&b, b.peer, a.peer);
+    }
+    named = 0;
+    for (int i = 0; i < MANY; i++)
+        answer(&b, b.peer, a.peer);
+    assert_int_equal(named, 0);
+    for (int i = 0; i < MANY; i++) {
+        answer(&third, a_for_third, third_for_a);
+        answer(&b, b.peer, a.peer);
+    }
+    send_to(&b, b.peer, out, LEN);
+    expect(b.tx, out, NULL);
+    for (int i = 0; i < MANY; i++)
+        pass(&third, third_for_a);
+    receive(&a, late, LEN);
+    expect(a.rx, late, &src);
+    assert_int_equal(src, a.peer);
+    answer(&third, a_for_third, third_for_a);
+    close_third();
+}
+
 /* Nothing listens at its port any more, which is reported, and then something does again. */
 static void it_closes_and_comes_again(void **state)
 {
@@ -254,6 +294,7 @@ int main(void)
         cmocka_unit_test(others_are_heard_beside_it),
         cmocka_unit_test(others_are_heard_where_it_never_pauses),
         cmocka_unit_test(another_one_takes_its_place),
+        cmocka_unit_test(its_sender_is_known),
         cmocka_unit_test(it_closes_and_comes_again),
         cmocka_unit_test(its_end_keeps_no_sleeper_awake),
         cmocka_unit_test(a_sleeper_is_woken_by_it),
