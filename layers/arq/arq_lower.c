@@ -10,9 +10,10 @@
 #include "layers/arq/arq_ep.h"
 
 enum {
-    EVENTS = 16,          /* read at once */
-    CHUNK_DATAGRAMS = 64, /* in a chunk, within bounds: a read of many has 64 KiB (UDP_GRO) */
-    CHUNK_LEAST = 128 << 10,
+    EVENTS = 16,             /* read at once */
+    CHUNK_DATAGRAMS = 64,    /* in a chunk, within bounds: a read of many has 64 KiB (UDP_GRO) */
+    CHUNK_REST = 64 << 10,   /* of a chunk, not used: what a read may bring fits what is left */
+    CHUNK_LEAST = 128 << 10, /* without the rest */
     CHUNK_MOST = 512 << 10,
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
     CALM = 16384,         /* packets, each read soon after it came, until they need not be timed */
@@ -262,6 +263,13 @@ void arq_lower_read_events(struct arq_ep *ep, uint64_t now)
 
 /* ---- Opening and closing ---- */
 
+static size_t chunk_of(size_t wanted)
+{
+    size_t used = wanted < CHUNK_LEAST ? CHUNK_LEAST : wanted > CHUNK_MOST ? CHUNK_MOST : wanted;
+
+    return used + CHUNK_REST;
+}
+
 static void read_info(struct arq_ep *ep)
 {
     const struct fi_info *lower = ep->lower_info;
@@ -274,9 +282,7 @@ static void read_info(struct arq_ep *ep)
     to->segments = lower->tx_attr->iov_limit ? lower->tx_attr->iov_limit : 1;
     to->receives = lower->rx_attr->size ? lower->rx_attr->size : SIZE_MAX;
     if (lower->caps & FI_MULTI_RECV && !to->prefix)
-        to->chunk = CHUNK_DATAGRAMS * to->most < CHUNK_LEAST  ? CHUNK_LEAST
-                    : CHUNK_DATAGRAMS * to->most > CHUNK_MOST ? CHUNK_MOST
-                                                              : CHUNK_DATAGRAMS * to->most;
+        to->chunk = chunk_of(CHUNK_DATAGRAMS * to->most);
 }
 
 int arq_lower_open(struct arq_ep *ep)
@@ -338,7 +344,10 @@ static void set_options(struct arq_ep *ep)
 {
     struct fid *fid = &ep->lower.ep->fid;
     uint32_t probes = OPT_FRAGMENTS_PROBE, ecn = ECT_0;
+    size_t rest = ep->lower.most > CHUNK_REST ? ep->lower.most : CHUNK_REST;
 
+    if (ep->lower.chunk)
+        fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &rest, sizeof(rest));
     fi_setopt(fid, FI_OPT_ENDPOINT, OPT_FRAGMENTS, &probes, sizeof(probes));
     ep->lower.notes = ask_for_notes(ep);
     if (ep->config.congestion != &congestion_ecn)
@@ -396,7 +405,7 @@ static int open_addresses(struct arq_ep *ep)
 /* Some of its receives are for packets that are no messages. */
 static size_t held_by_lower(const struct arq_ep *ep)
 {
-    size_t each = ep->lower.chunk ? ep->lower.chunk / ep->lower.most : 1;
+    size_t each = ep->lower.chunk ? (ep->lower.chunk - CHUNK_REST) / ep->lower.most : 1;
     size_t receives = each * ep->feed - each * ep->feed / 4, kept = 0, len = sizeof(kept);
 
     if (fi_getopt(&ep->lower.ep->fid, FI_OPT_ENDPOINT, OPT_KEPT, &kept, &len))

@@ -30,8 +30,8 @@ struct udp_hot {
     unsigned row;           /* how many in a row */
     bool refused;           /* by the kernel: not tried again */
     atomic_int errors;      /* the socket, for who reads errors without a lock; -1 */
-    /* The sender of what comes by the socket. Datagrams of others may be in it that the kernel gave to
-     * it before it was connected, so senders are asked for until many in a row had the same. */
+    /* The sender of what comes by the socket. Datagrams of others may be in it that the kernel gave
+     * to it before it was connected, so senders are asked for until many in a row had the same. */
     union addr sender;
     unsigned same; /* datagrams in a row of `sender`'s, since the socket was connected */
     /* Of the two sockets, the one that brought the last datagram leads. */
