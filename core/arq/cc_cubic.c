@@ -2,6 +2,11 @@
 /*
  * Congestion control by loss, as TCP's on the Internet: after a loss the window grows as a cubic
  * function of time round the size at which it was lost. Source: RFC 9438.
+ *
+ * A mark of the network shrinks the window like a loss; but windows of few packets only by the
+ * share of packets that are marked (as RFC 8257 has it), and they grow slowly (congestion_step):
+ * many flows with a packet each, which shrink by 0.3 and grow by half a packet, hold a queue of a
+ * packet each, or have unequal shares.
  */
 #include "core/arq/congestion.h"
 
@@ -11,6 +16,14 @@ enum {
     BEGAN,  /* ns: when growth began; 0: with the next acknowledgement */
     LONG,   /* ms: from then until the window is BEFORE again */
     RENO,   /* bytes: the window that an additive increase would have */
+    CLEAR,  /* of ONE: the part of what is acknowledged that is not marked, smoothed */
+};
+
+enum {
+    ONE = 1 << 16,
+    GAIN = 32,  /* round trips that CLEAR goes back */
+    FEW = 12,   /* packets: windows of no more shrink by the share of marks */
+    GROWTH = 10 /* of congestion_step */
 };
 
 static uint64_t cube_root(uint64_t value)
@@ -49,13 +62,44 @@ static void begin(struct congestion *cc, uint64_t now)
     cc->state[RENO] = cc->window;
 }
 
+/* A window counts as a round trip: bytes acknowledged of it are the part of one. */
+static void note_marks(struct congestion *cc, const struct congestion_ack *ack)
+{
+    int64_t clear = (int64_t)(ONE * (ack->bytes - ack->marked) / (ack->bytes ? ack->bytes : 1));
+    int64_t part = (int64_t)(ONE * ack->bytes / (GAIN * cc->window));
+    int64_t change = clear - (int64_t)cc->state[CLEAR];
+
+    cc->state[CLEAR] += (uint64_t)(change * (part < ONE ? part : ONE) / ONE);
+}
+
+/* Bytes that a mark takes from the window: 0.3 of it, or the part of that which is marked; at least
+ * the part that a large window is of itself and FEW packets. All of it at the end of slow start. */
+static uint64_t reduction(const struct congestion *cc)
+{
+    uint64_t large = ONE * cc->window / (cc->window + (uint64_t)FEW * cc->packet);
+    uint64_t marked = ONE - cc->state[CLEAR], part = large > marked ? large : marked;
+
+    if (cc->window < cc->threshold)
+        part = ONE;
+    return cc->window * 3 / 10 * part / ONE;
+}
+
+/* Bytes a round trip that RENO grows by: 3 (1 - 0.7) / (1 + 0.7) of a packet, or less. */
+static uint64_t additive(const struct congestion *cc)
+{
+    uint64_t step = congestion_step(cc, GROWTH), most = (uint64_t)cc->packet * 9 / 17;
+
+    return step < most ? step : most;
+}
+
 static void acked(struct congestion *cc, const struct congestion_ack *ack)
 {
     uint64_t aim;
 
+    note_marks(cc, ack);
     if (ack->marked && congestion_reacts(cc, ack->now, ack->sent)) {
         cc->state[BEFORE] = cc->window;
-        congestion_set(cc, cc->window * 7 / 10);
+        congestion_set(cc, cc->window - reduction(cc));
         cc->threshold = cc->window;
         cc->state[BEGAN] = 0;
         return;
@@ -64,8 +108,7 @@ static void acked(struct congestion *cc, const struct congestion_ack *ack)
         return;
     if (!cc->state[BEGAN])
         begin(cc, ack->now);
-    /* 3 (1 - 0.7) / (1 + 0.7) of a packet a round trip */
-    cc->state[RENO] += ack->bytes * cc->packet * 9 / 17 / (cc->window ? cc->window : 1);
+    cc->state[RENO] += ack->bytes * additive(cc) / (cc->window ? cc->window : 1) + 1;
     aim = cubic(cc, ack->now + ack->rtt->smoothed);
     if (aim < cc->state[RENO])
         aim = cc->state[RENO];
@@ -89,6 +132,7 @@ static void lost(struct congestion *cc, uint64_t now, uint64_t sent)
 
 const struct congestion_ops congestion_cubic = {
     .name = "cubic",
+    .exact = true,
     .summary = "fills the path until packets are lost, as TCP does",
     .acked = acked,
     .lost = lost,

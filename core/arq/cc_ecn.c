@@ -7,7 +7,7 @@
 
 enum {
     ONE = 1024, /* the share 1 */
-    GAIN = 16,
+    GAIN = 32,  /* RFC 8257 has 16: then 32 flows with a packet each leave 5 % of the link empty */
     GROWTH = 10 /* of congestion_grow */
 };
 

@@ -63,11 +63,16 @@ bool congestion_start(struct congestion *cc, const struct congestion_ack *ack)
     return true;
 }
 
-void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part)
+uint64_t congestion_step(const struct congestion *cc, unsigned part)
 {
     uint64_t large = cc->packet * cc->window / (cc->window + LARGE * (uint64_t)cc->packet);
-    uint64_t step = large > cc->packet / part ? large : cc->packet / part;
-    uint64_t more = bytes * step / cc->window + 1;
+
+    return large > cc->packet / part ? large : cc->packet / part;
+}
+
+void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part)
+{
+    uint64_t more = bytes * congestion_step(cc, part) / cc->window + 1;
 
     congestion_set(cc, cc->window + (more < cc->packet / 2 ? more : cc->packet / 2));
 }

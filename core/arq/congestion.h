@@ -80,6 +80,8 @@ void congestion_set(struct congestion *cc, uint64_t window);
  * shares, and so little that they do not fill the queue by growing together.
  */
 void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part);
+/* Bytes that it grows by in a round trip. */
+uint64_t congestion_step(const struct congestion *cc, unsigned part);
 /* Grows by what was acknowledged, while below the threshold; false: it is not below. */
 bool congestion_start(struct congestion *cc, const struct congestion_ack *ack);
 
