@@ -387,16 +387,34 @@ static bool read_again(struct udp_ep *ep, int err)
     return err == EINTR || (err != EAGAIN && ep->base.eq && udp_errors_read(ep));
 }
 
+/* Is the kernel asked for the sender? To copy its name takes it a seventh of the time of a call. */
+static inline bool is_named(const struct udp_ep *ep, const struct udp_socket *sock)
+{
+    return (ep->knows_sources && !udp_hot_knows(&ep->hot, sock)) || pcap_on(sock->flow);
+}
+
+static inline void note_sender(struct udp_ep *ep, const struct udp_socket *sock, bool named,
+                               struct arrival *arrival)
+{
+    if (named)
+        udp_hot_came_from(&ep->hot, sock, &arrival->from);
+    else if (ep->knows_sources)
+        arrival->from = ep->hot.sender;
+}
+
 /* One recvmsg into the first receive. False: there was nothing. */
 static bool read_one(struct udp_ep *ep, struct udp_socket *sock, struct iovec *iov, size_t count,
                      struct arrival *arrival)
 {
+    bool named = is_named(ep, sock);
     struct msghdr header;
     union control control;
     ssize_t rc;
 
     do {
         start_header(ep, &header, arrival, &control);
+        if (!named)
+            header.msg_name = NULL;
         header.msg_iov = iov;
         header.msg_iovlen = count;
         rc = recvmsg(sock->fd, &header, MSG_DONTWAIT | MSG_TRUNC);
@@ -404,6 +422,7 @@ static bool read_one(struct udp_ep *ep, struct udp_socket *sock, struct iovec *i
     if (rc < 0)
         return false;
     arrival->len = arrival->segment = (size_t)rc;
+    note_sender(ep, sock, named, arrival);
     read_controls(ep, sock, &header, arrival);
     if (pcap_on(sock->flow))
         record(sock, arrival, iov, count);
@@ -421,9 +440,7 @@ static inline bool is_bare(const struct udp_ep *ep)
 static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct iovec *iov,
                       struct arrival *arrival)
 {
-    /* The kernel copies the name for who wants it, a seventh of the time of the call. */
-    bool known = udp_hot_knows(&ep->hot, sock);
-    bool named = (ep->knows_sources && !known) || pcap_on(sock->flow);
+    bool named = is_named(ep, sock);
     socklen_t len = sizeof(arrival->from);
     ssize_t rc;
 
@@ -435,10 +452,7 @@ static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct i
         return false;
     arrival->len = arrival->segment = (size_t)rc;
     arrival->notes = 0;
-    if (known)
-        arrival->from = ep->hot.sender;
-    else if (named)
-        udp_hot_came_from(&ep->hot, sock, &arrival->from);
+    note_sender(ep, sock, named, arrival);
     if (pcap_on(sock->flow))
         record(sock, arrival, iov, 1);
     return true;
@@ -557,13 +571,14 @@ static bool receive_spilling(struct udp_ep *ep, struct udp_socket *sock)
         iov[0].iov_base = (char *)iov[0].iov_base + rx->offset;
         iov[0].iov_len -= rx->offset;
     }
-    iov[count] = (struct iovec){.iov_base = ep->spill->bytes, .iov_len = SPILL_BYTES};
-    if (rx->multi && iov[0].iov_len >= SPILL_BYTES && is_bare(ep)) {
-        if (!read_bare(ep, sock, iov, &arrival))
+    if (rx->multi && iov[0].iov_len >= SPILL_BYTES) {
+        if (is_bare(ep) ? !read_bare(ep, sock, iov, &arrival)
+                        : !read_one(ep, sock, iov, 1, &arrival))
             return false;
         deliver_multi(ep, &arrival, iov);
         return true;
     }
+    iov[count] = (struct iovec){.iov_base = ep->spill->bytes, .iov_len = SPILL_BYTES};
     if (!read_one(ep, sock, iov, count + 1, &arrival))
         return false;
     if (rx->multi) {
