@@ -119,6 +119,15 @@ static const struct client clients[] = {
      .threading = FI_THREAD_DOMAIN,
      .av_type = FI_AV_MAP,
      .want = ALL SHM},
+    {.name = "Open MPI btl/ofi, with messages",
+     .version = FI_VERSION(1, 18),
+     .caps = FI_MSG | FI_RMA | FI_ATOMIC,
+     .mode = CONTEXTS,
+     .op_flags = DELIVERED,
+     .mr_mode = MR_BASIC3 | FI_MR_ENDPOINT,
+     .threading = FI_THREAD_DOMAIN,
+     .av_type = FI_AV_MAP,
+     .want = ALL SHM},
     {.name = "Sandia OpenSHMEM, scalable",
      .version = FI_VERSION(1, 5),
      .caps = FI_RMA | FI_ATOMIC,
@@ -132,6 +141,14 @@ static const struct client clients[] = {
      .caps = FI_RMA | FI_ATOMIC,
      .op_flags = FI_DELIVERY_COMPLETE,
      .mr_mode = MR_BASIC3,
+     .threading = FI_THREAD_SAFE,
+     .progress = FI_PROGRESS_AUTO,
+     .inject_size = 16,
+     .want = ALL SHM},
+    {.name = "Sandia OpenSHMEM, events and counters at the target",
+     .version = FI_VERSION(1, 5),
+     .caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_FENCE,
+     .op_flags = FI_DELIVERY_COMPLETE,
      .threading = FI_THREAD_SAFE,
      .progress = FI_PROGRESS_AUTO,
      .inject_size = 16,
@@ -310,18 +327,41 @@ static void clients_get_their_families(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Opens what the client was given, as it was given it. */
-static void opens(const struct fi_info *given)
+/* Three endpoints, as GASNet has, each with queues of its own. */
+static void opens_endpoints(struct fid_domain *domain, struct fi_info *info, struct fid_av *av)
 {
+    struct fi_cq_attr attr = {.format =
+                                  info->caps & FI_TAGGED ? FI_CQ_FORMAT_TAGGED : FI_CQ_FORMAT_DATA};
+    struct fid_ep *ep[3];
+    struct fid_cq *cq[3];
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fi_endpoint(domain, info, &ep[i], NULL), 0);
+        assert_int_equal(fi_cq_open(domain, &attr, &cq[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(ep[i], &cq[i]->fid, FI_TRANSMIT | FI_RECV), 0);
+        assert_int_equal(fi_ep_bind(ep[i], &av->fid, 0), 0);
+        assert_int_equal(fi_enable(ep[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fi_close(&ep[i]->fid), 0);
+        assert_int_equal(fi_close(&cq[i]->fid), 0);
+    }
+}
+
+/* Opens what the client was given, as it was given it. */
+static void opens(const struct client *client, const struct fi_info *given)
+{
+    struct fi_av_attr attr = {.type = client->av_type ? client->av_type : FI_AV_TABLE};
     struct fi_info *info = fi_dupinfo(given);
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct fid_ep *ep;
+    struct fid_av *av;
 
     assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
     assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
-    assert_int_equal(fi_endpoint(domain, info, &ep, NULL), 0);
-    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_av_open(domain, &attr, &av, NULL), 0);
+    opens_endpoints(domain, info, av);
+    assert_int_equal(fi_close(&av->fid), 0);
     assert_int_equal(fi_close(&domain->fid), 0);
     assert_int_equal(fi_close(&fabric->fid), 0);
     fi_freeinfo(info);
@@ -334,7 +374,7 @@ static void check_given(const struct client *client, const struct fi_info *info)
     assert_true(info->src_addrlen <= FI_NAME_MAX); /* MPICH's buffer */
     assert_int_equal(info->caps & client->caps, client->caps);
     assert_int_equal(info->tx_attr->msg_order & client->order, client->order);
-    opens(info);
+    opens(client, info);
 }
 
 /* All but those that ask for a provider, a protocol or a network by its name; nobody gets device
@@ -372,12 +412,12 @@ static int clients_get(const char *spec, const char *families_wanted)
 
 static void clients_get_a_join_that_they_name(void **state)
 {
-    assert_int_equal(clients_get("lnx;[shm+rxm;tcp]", "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, "), 13);
+    assert_int_equal(clients_get("lnx;[shm+rxm;tcp]", "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, "), 15);
 }
 
 static void clients_get_messages_over_datagrams(void **state)
 {
-    assert_int_equal(clients_get("udp;ofi_rxd", "udp;ofi_rxd FI_EP_RDM, "), 13);
+    assert_int_equal(clients_get("udp;ofi_rxd", "udp;ofi_rxd FI_EP_RDM, "), 15);
 }
 
 /* MPICH's first call, fi_info without options. */
