@@ -5,6 +5,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/op/op_build.h"
+
 unsigned ep_groups(uint64_t caps, bool own_receives)
 {
     unsigned receives = own_receives ? OP_GROUP_RECV | (caps & FI_TAGGED ? OP_GROUP_TRECV : 0u) : 0;
@@ -51,6 +53,17 @@ unsigned op_target_groups(const struct op_target *target)
     return (fid->msg ? OP_GROUP_MSG : 0u) | (fid->tagged ? OP_GROUP_TAGGED : 0u) |
            (fid->rma ? OP_GROUP_RMA : 0u) | (fid->atomic ? OP_GROUP_ATOMIC : 0u) |
            (fid->collective ? OP_GROUP_COLLECTIVE : 0u);
+}
+
+int op_receive_one(const struct op_target *target, const struct ep_receive *receive)
+{
+    const struct iovec iov = {.iov_base = receive->buf, .iov_len = receive->len};
+    void *desc = receive->desc;
+    struct op op;
+
+    op_start(&op, OP_RECV, OP_GROUP_RECV, FI_RECV | FI_MSG, FI_ADDR_UNSPEC, receive->context);
+    op_set_iov(&op, &iov, &desc, 1);
+    return (int)op_post(target, &op);
 }
 
 int op_atomic_valid(const struct op_target *target, uint64_t function, enum fi_datatype datatype,

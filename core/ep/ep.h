@@ -40,7 +40,7 @@ struct ep {
     int (*atomic_valid)(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                         size_t *count);
     /* Receives of FI_MSG, as fi_recv posts each, in fewer calls of what is below; how many of them,
-     * from the first on, were posted. May be NULL: each by fi_recv. */
+     * from the first on, were posted. May be NULL: each by `post`. */
     size_t (*receive)(struct ep *ep, const struct ep_receive *const *receives, size_t count);
     /* Messages of FI_MSG to one address, as fi_sendmsg posts each, likewise. It takes those that
      * are as usual and that there is room for now: the first that it does not take goes by `post`,
@@ -89,6 +89,9 @@ static inline ssize_t op_post(const struct op_target *target, struct op *op)
     return ep->post(ep, op);
 }
 
+/* Posts a receive there, as fi_recv does. */
+int op_receive_one(const struct op_target *target, const struct ep_receive *receive);
+
 /* Posts receives there; how many of them, from the first on, were taken. */
 static inline size_t op_receive(const struct op_target *target,
                                 const struct ep_receive *const *receives, size_t count)
@@ -97,12 +100,8 @@ static inline size_t op_receive(const struct op_target *target,
 
     if (target->ep && target->ep->receive)
         return target->ep->receive(target->ep, receives, count);
-    for (; posted < count; posted++) {
-        const struct ep_receive *one = receives[posted];
-
-        if (fi_recv(target->fid, one->buf, one->len, one->desc, FI_ADDR_UNSPEC, one->context))
-            break;
-    }
+    while (posted < count && !op_receive_one(target, receives[posted]))
+        posted++;
     return posted;
 }
 

@@ -187,13 +187,6 @@ static bool get_receives(struct message_ep *ep, struct ep_receive *receives, uns
     return i == wanted;
 }
 
-/* Of one that the lower did not take among others: its error. */
-static int post_one(struct message_ep *ep, const struct ep_receive *receive)
-{
-    return (int)fi_recv(ep->lower, receive->buf, receive->len, receive->desc, FI_ADDR_UNSPEC,
-                        receive->context);
-}
-
 /* 0: all were taken. */
 static int post_receives(struct message_ep *ep, const struct ep_receive *receives, unsigned count)
 {
@@ -206,7 +199,7 @@ static int post_receives(struct message_ep *ep, const struct ep_receive *receive
     ep->posted += count;
     taken = (unsigned)op_receive(&ep->target, pointers, count);
     while (__builtin_expect(taken < count, 0) && !rc) {
-        rc = post_one(ep, pointers[taken]);
+        rc = op_receive_one(&ep->target, pointers[taken]);
         taken += !rc;
     }
     ep->posted -= count - taken;

@@ -12,6 +12,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
+#include "core/ep/ep_post.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
 
@@ -134,7 +135,7 @@ bool coll_listen(struct coll_ep *ep)
         .context = item,
     };
 
-    if (item && !fi_trecvmsg(ep->cover.hook->lower, &msg, FI_COMPLETION))
+    if (item && !op_post_tagged(&ep->cover.hook->target, OP_TRECVMSG, &msg, FI_COMPLETION))
         return true;
     if (item)
         item_free(item);
@@ -169,7 +170,7 @@ static int post_control(struct coll_item *item)
         .context = item,
     };
 
-    return (int)fi_tsendmsg(item->ep->cover.hook->lower, &msg, FI_COMPLETION);
+    return (int)op_post_tagged(&item->ep->cover.hook->target, OP_TSENDMSG, &msg, FI_COMPLETION);
 }
 
 /* A member that cannot be reached ends the group; a failure to inform it of the end is ignored. */

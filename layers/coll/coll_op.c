@@ -13,6 +13,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/ep/ep_post.h"
 #include "core/op/atomic.h"
 #include "layers/coll/coll.h"
 #include "layers/coll/coll_tag.h"
@@ -170,8 +171,8 @@ static ssize_t transfer(struct coll_op *op, const struct coll_step *step, struct
     msg.tag = (op->join ? coll_tag_join(group->hash, sender)
                         : coll_tag_group(receiver, (uint16_t)op->tag, sender)) |
               (op->round & COLL_ROUND_MASK);
-    return send ? fi_tsendmsg(group->ep->cover.hook->lower, &msg, FI_COMPLETION)
-                : fi_trecvmsg(group->ep->cover.hook->lower, &msg, FI_COMPLETION);
+    return op_post_tagged(&group->ep->cover.hook->target, send ? OP_TSENDMSG : OP_TRECVMSG, &msg,
+                          FI_COMPLETION);
 }
 
 static enum going post(struct coll_op *op, const struct coll_step *step)

@@ -6,10 +6,10 @@
 #include <sys/random.h>
 
 #include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/op/op_build.h"
 #include "layers/lnx/lnx_ep.h"
 #include "layers/lnx/lnx_stranger.h"
 
@@ -51,13 +51,20 @@ static void init_buckets(struct list *buckets)
 static ssize_t say(struct lnx_ep *ep, unsigned branch, fi_addr_t addr, enum lnx_key_message what,
                    uint64_t key, uint64_t data)
 {
-    uint64_t tag = LNX_KEY_TAGS | (uint64_t)what << LNX_KEY_BITS | key;
     struct cntr *cntr = ep->base.binding.cntr[BIND_SEND];
+    const struct iovec nothing = {.iov_base = NULL};
+    struct op op;
     ssize_t rc;
 
+    op_start(&op, OP_TINJECTDATA, OP_GROUP_TSEND, FI_SEND | FI_TAGGED, addr, NULL);
+    op_set_flags(&op, FI_INJECT);
+    op_set_iov(&op, &nothing, NULL, 1);
+    op_set_data(&op, data);
+    op.tag = LNX_KEY_TAGS | (uint64_t)what << LNX_KEY_BITS | key;
+    op.ignore = 0;
     if (cntr)
         lnx_cntr_of(cntr)->uncounted++;
-    rc = fi_tinjectdata(ep->branch[branch].ep, NULL, 0, data, addr, tag);
+    rc = op_post(&ep->branch[branch].target, &op);
     if (rc && cntr)
         lnx_cntr_of(cntr)->uncounted--;
     return rc;

@@ -145,6 +145,7 @@ void mrail_way_feed(struct mrail_way *way)
 {
     while (way->fed < way->feed) {
         struct mrail_packet *packet = mr_pool_get(&way->receives);
+        struct ep_receive receive;
 
         if (!packet)
             return;
@@ -156,8 +157,11 @@ void mrail_way_feed(struct mrail_way *way)
         packet->at = 0;
         packet->len = MRAIL_HEAD_MAX + way->ep->config.packet;
         list_init(&packet->link);
-        if (fi_recv(way->fid, packet->bytes, packet->len, packet->buffer.desc, FI_ADDR_UNSPEC,
-                    packet)) {
+        receive = (struct ep_receive){.buf = packet->bytes,
+                                      .desc = packet->buffer.desc,
+                                      .context = packet,
+                                      .len = packet->len};
+        if (op_receive_one(&way->target, &receive)) {
             mrail_packet_put(packet);
             return;
         }

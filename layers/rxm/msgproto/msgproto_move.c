@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "core/ep/ep_post.h"
 #include "layers/rxm/msgproto/msgproto.h"
 
 void rxm_op_set_memory(struct rxm_op *op, const struct iovec *iov, void *const *desc, size_t count)
@@ -65,7 +66,7 @@ static ssize_t move_piece(struct rxm_op *op, bool read)
     msg.context = &piece->context;
     piece->pending++;
     op->conn->msgproto.outstanding++;
-    rc = read ? fi_readmsg(op->conn->ep, &msg, flags) : fi_writemsg(op->conn->ep, &msg, flags);
+    rc = op_post_rma(&op->conn->target, read ? OP_READMSG : OP_WRITEMSG, &msg, flags);
     if (rc) {
         op->conn->msgproto.outstanding--;
         rxm_op_put(piece);

@@ -3,7 +3,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/ep/ep_post.h"
 #include "layers/rxm/msgproto/msgproto.h"
+#include "layers/rxm/msgproto/msgproto_short.h"
 
 /* ---- Their life ---- */
 
@@ -228,10 +230,10 @@ static ssize_t send_parts(struct rxm_op *op, const struct mr_buffer *bounce)
         .context = &op->context,
     };
 
-    return fi_sendmsg(op->conn->ep, &msg, op->lower_flags);
+    return op_post_msg(&op->conn->target, OP_SENDMSG, &msg, op->lower_flags);
 }
 
-/* fi_send is shorter, where the endpoint's own flags are those that are wanted. */
+/* The short way, where the lower endpoint's own flags are those that are wanted. */
 static inline ssize_t send_whole(struct rxm_op *op)
 {
     struct rxm_conn *conn = op->conn;
@@ -245,9 +247,8 @@ static inline ssize_t send_whole(struct rxm_op *op)
     };
 
     if (__builtin_expect(op->lower_flags == conn->owner->lower_info->tx_attr->op_flags, 1))
-        return fi_send(conn->ep, op->bytes, op->byte_count, op->buffer.desc, FI_ADDR_UNSPEC,
-                       &op->context);
-    return fi_sendmsg(conn->ep, &msg, op->lower_flags);
+        return msgproto_short_send(conn, op->bytes, op->byte_count, op->buffer.desc, &op->context);
+    return op_post_msg(&conn->target, OP_SENDMSG, &msg, op->lower_flags);
 }
 
 ssize_t rxm_op_send_bytes(struct rxm_op *op)

@@ -11,10 +11,9 @@
 
 #include <string.h>
 
-#include <rdma/fi_endpoint.h>
-
 #include "core/match/match_quick.h"
 #include "layers/rxm/msgproto/msgproto.h"
+#include "layers/rxm/msgproto/msgproto_short.h"
 
 /* A packet of len bytes. False: nothing has happened, and it may be of any other kind. */
 static inline __attribute__((always_inline)) bool
@@ -107,8 +106,8 @@ static inline __attribute__((always_inline)) bool msgproto_send_plain(struct rxm
     else if (len)
         memcpy(op->bytes + RXM_PACKET_SIZE, buf, len);
     msgproto_plain_begin(msgproto, op, conn);
-    if (__builtin_expect(!fi_send(conn->ep, op->bytes, RXM_PACKET_SIZE + len, op->buffer.desc,
-                                  FI_ADDR_UNSPEC, &op->context),
+    if (__builtin_expect(!msgproto_short_send(conn, op->bytes, RXM_PACKET_SIZE + len,
+                                              op->buffer.desc, &op->context),
                          1))
         return true;
     msgproto_plain_undo(op);

@@ -20,8 +20,7 @@ static int post_one(struct rxm_conn *conn, struct rxm_packet_buffer *buffer)
     list_attach(&buffer->held, &conn->msgproto.receives);
     conn->msgproto.window.posted++;
     rxm_credit_posted(&conn->msgproto.credit, 1);
-    rc = (int)fi_recv(conn->ep, buffer->receive.buf, buffer->receive.len, buffer->receive.desc,
-                      FI_ADDR_UNSPEC, buffer->receive.context);
+    rc = op_receive_one(&conn->target, &buffer->receive);
     if (__builtin_expect(rc != 0, 0)) {
         rxm_credit_unposted(&conn->msgproto.credit, 1);
         conn->msgproto.window.posted--;

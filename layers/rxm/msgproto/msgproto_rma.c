@@ -18,20 +18,20 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "core/ep/ep_post.h"
 #include "layers/rxm/msgproto/msgproto.h"
 
 /* The flags of a post that mean something to the lower. */
 #define NOT_LOWER_FLAGS (FI_INJECT | FI_FENCE | FI_COMPLETION)
 
-static ssize_t inject(struct rxm_conn *conn, const struct op *post, size_t len)
+/* Nothing is reported, and the lower copies: no operation is needed. */
+static ssize_t inject(struct rxm_conn *conn, const struct op *post)
 {
-    const struct fi_rma_iov *rma = post->rma;
-    const void *buf = post->iov->iov_base;
-    ssize_t rc = post->flags & FI_REMOTE_CQ_DATA
-                     ? fi_inject_writedata(conn->ep, buf, len, post->data, FI_ADDR_UNSPEC,
-                                           rma->addr, rma->key)
-                     : fi_inject_write(conn->ep, buf, len, FI_ADDR_UNSPEC, rma->addr, rma->key);
+    struct op op = *post;
+    ssize_t rc;
 
+    op.peer = FI_ADDR_UNSPEC;
+    rc = op_post(&conn->target, &op);
     if (!rc && conn->owner->base.binding.cntr[BIND_WRITE])
         cntr_add_one(conn->owner->base.binding.cntr[BIND_WRITE]);
     return rc;
@@ -60,8 +60,7 @@ static ssize_t post_one(struct rxm_op *op, const struct op *post, const struct i
     op->posted = true;
     op->pending++;
     conn->msgproto.outstanding++;
-    rc = post->kind & FI_READ ? fi_readmsg(conn->ep, &msg, flags)
-                              : fi_writemsg(conn->ep, &msg, flags);
+    rc = op_post_rma(&conn->target, post->kind & FI_READ ? OP_READMSG : OP_WRITEMSG, &msg, flags);
     if (rc)
         conn->msgproto.outstanding--;
     return rc;
@@ -199,7 +198,7 @@ static ssize_t post_credited(struct rxm_conn *conn, const struct op *post, size_
     ssize_t rc;
 
     if (op_is_inject(post) && !(post->flags & OP_DELIVERED) && len <= msgproto->lower_inject)
-        return inject(conn, post, len);
+        return inject(conn, post);
     op = rxm_op_get_counted(conn);
     if (!op)
         return -FI_EAGAIN;

@@ -8,7 +8,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/ep/ep_post.h"
 #include "layers/rxm/msgproto/msgproto.h"
+#include "layers/rxm/msgproto/msgproto_short.h"
 
 /* The flags of a post that mean something to the lower. */
 #define LOWER_FLAGS                                                                                \
@@ -96,7 +98,7 @@ static ssize_t send_gathered(struct rxm_op *op, const struct iovec *iov, void *c
     }
     op->pending++;
     conn->msgproto.outstanding++;
-    rc = fi_sendmsg(conn->ep, &msg, op->lower_flags);
+    rc = op_post_msg(&conn->target, OP_SENDMSG, &msg, op->lower_flags);
     if (__builtin_expect(rc != 0, 0)) {
         op->pending--;
         conn->msgproto.outstanding--;
@@ -120,7 +122,7 @@ static ssize_t inject(struct rxm_conn *conn, const struct op *post, size_t len)
     rxm_packet_put(&packet, bytes);
     if (len)
         gather(bytes + RXM_PACKET_SIZE, post->iov, post->count, len);
-    rc = fi_inject(conn->ep, bytes, RXM_PACKET_SIZE + len, FI_ADDR_UNSPEC);
+    rc = msgproto_short_inject(conn, bytes, RXM_PACKET_SIZE + len);
     if (__builtin_expect(rc != 0, 0))
         rxm_credit_untake(&conn->msgproto.credit);
     if (!rc && conn->owner->base.binding.cntr[BIND_SEND])
