@@ -5,8 +5,7 @@
  *
  *   conformance [--results DIR] [--processes | --long] [--any] SPEC [CASE]...
  *       SPEC        FI_PROVIDER text; all cases, or those whose name holds a CASE
- *       --results   writes a line for each case into a file of DIR, for
- * scripts/conformance-document
+ *       --results   writes a line for each case into a file of DIR, for tests/conformance/document
  *       --processes the cases between processes, instead of the others
  *       --long      the cases that take seconds or gigabytes, instead of the others
  *       --fail, --sweep   cases while calls of the library fail: faults.h
