@@ -71,13 +71,14 @@ struct rxd_op {
 struct rxd_inbound {
     struct message_inbound base;
     bool reading; /* the lower writes to its receive */
-    bool readable;
     uint32_t id;
-    uint64_t addr, key;
+    unsigned place_count; /* where it is, for the lower's reads; 0: it must be asked for */
+    const struct fi_rma_iov *places;
+    size_t fetched;   /* bytes behind `first` that were read */
     uint32_t follows; /* bytes that are still to come unasked */
     bool dropped;     /* those are not kept: they are to be asked for */
     size_t first;     /* bytes that came so; those of an unmatched one are in `bytes` */
-    uint8_t bytes[];
+    _Alignas(struct fi_rma_iov) uint8_t bytes[]; /* the places are behind them */
 };
 
 struct rxd_peer {
@@ -288,8 +289,10 @@ bool rxd_read_piece(struct reading *reading, const struct iovec *iov, size_t cou
                     const struct fi_rma_iov *places, unsigned place_count, size_t at, size_t size);
 /* `flag` is set, before the lower may be through. remote: memory that may be closed, or NULL. */
 bool rxd_read_begin(const struct reading *reading, const struct remote *remote, bool *flag);
-/* Reads `want` bytes of a message, but for its first, into its receive; rxd_message_read when that
- * is over, which may be before this returns. False: it does not. */
+/* Where the bytes of a message or write may be read, as its record says: how many places. */
+unsigned rxd_read_places(const struct rxd_record *record, struct fi_rma_iov places[RXD_PLACES]);
+/* Reads the next of `want` bytes of a message, but for its first, into its receive;
+ * rxd_message_read when that is over, which may be before this returns. False: it does not. */
 bool rxd_read_start(struct rxd_inbound *inbound, size_t want);
 /* Entries of struct message_wire: the rest of a peer's write, into its region. */
 bool rxd_read_write(struct message_access *access);
@@ -327,8 +330,8 @@ void rxd_borrowed_put(struct rxd_op *op);
 const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record);
 /* Bytes behind it. */
 const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record);
-/* A read has ended, with err or 0. */
-void rxd_message_read(struct rxd_inbound *inbound, int err);
+/* A read of `len` bytes has ended, with err or 0. */
+void rxd_message_read(struct rxd_inbound *inbound, size_t len, int err);
 void rxd_message_place(struct message_inbound *inbound);
 void rxd_message_go_on(struct message_inbound *inbound);
 void rxd_message_answer(struct message_inbound *inbound);

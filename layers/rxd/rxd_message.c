@@ -42,7 +42,11 @@ static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_r
 {
     uint32_t follows = matched ? record->follows : follows_kept(peer->base.ep, record);
     size_t kept = matched ? 0 : record->len + follows;
-    struct rxd_inbound *inbound = malloc(sizeof(*inbound) + kept);
+    struct fi_rma_iov places[RXD_PLACES];
+    unsigned place_count = rxd_read_places(record, places);
+    size_t places_at = (kept + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
+    struct rxd_inbound *inbound =
+        malloc(sizeof(*inbound) + places_at + place_count * sizeof(places[0]));
 
     if (!inbound)
         return NULL;
@@ -50,16 +54,17 @@ static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_r
         .base = {.told = told_of(record),
                  .receipt = record->flags & RXD_WANTS_DONE || record->size > record->len,
                  .taker = {.got = record->len}},
-        .readable = record->flags & RXD_READABLE,
         .id = record->id,
-        .addr = record->addr,
-        .key = record->key,
+        .place_count = place_count,
+        .places = (const struct fi_rma_iov *)(inbound->bytes + places_at),
         .follows = follows,
         .dropped = follows < record->follows,
         .first = record->len,
     };
     if (kept)
         memcpy(inbound->bytes, record->payload, record->len);
+    if (place_count)
+        memcpy(inbound->bytes + places_at, places, place_count * sizeof(places[0]));
     message_inbound_add(&inbound->base, &peer->base, OVERHEAD + (matched ? record->len : kept));
     return inbound;
 }
@@ -75,12 +80,19 @@ static void taken(struct message_taker *taker)
     message_inbound_end(object_of(taker, struct message_inbound, taker), 0);
 }
 
+/* Bytes of a message that its receive has room for. */
+static size_t wanted(const struct rxd_inbound *inbound)
+{
+    size_t room = match_entry_room(inbound->base.entry);
+
+    return room < inbound->base.told.size ? room : inbound->base.told.size;
+}
+
 /* Asks for the rest of a message that has its receive; or has it read, or knows that it comes. */
 static void fetch(struct rxd_inbound *inbound, bool may_read)
 {
     struct message_inbound *base = &inbound->base;
-    size_t room = match_entry_room(base->entry);
-    size_t want = room < base->told.size ? room : base->told.size;
+    size_t want = wanted(inbound);
     size_t comes = inbound->first + inbound->follows;
 
     if (want <= inbound->first) {
@@ -103,14 +115,20 @@ static void fetch(struct rxd_inbound *inbound, bool may_read)
         rxd_pull(&base->taker); /* of what comes behind those */
 }
 
-void rxd_message_read(struct rxd_inbound *inbound, int err)
+/* One piece after the other; after an error all but what came first is asked for. */
+void rxd_message_read(struct rxd_inbound *inbound, size_t len, int err)
 {
-    if (inbound->base.lost)
-        message_inbound_end(&inbound->base, FI_ECONNRESET);
-    else if (err)
+    struct message_inbound *base = &inbound->base;
+    size_t want = wanted(inbound);
+
+    inbound->reading = false;
+    inbound->fetched += err ? 0 : len;
+    if (base->lost)
+        message_inbound_end(base, FI_ECONNRESET);
+    else if (!err && inbound->first + inbound->fetched >= want)
+        message_inbound_end(base, 0);
+    else if (err || !rxd_read_start(inbound, want))
         fetch(inbound, false);
-    else
-        message_inbound_end(&inbound->base, 0);
 }
 
 void rxd_message_place(struct message_inbound *base)

@@ -39,10 +39,9 @@ bool rxd_read_lend(struct rxd_peer *peer, const struct op *op, struct rxd_record
                    struct rxd_lent *lent)
 {
     struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
-    bool several = record->kind == RXD_WRITE && peer->lends;
 
     lent->count = 0;
-    if (!ep->reads || op->count > (several ? RXD_PLACES : 1) ||
+    if (!ep->reads || op->count > (peer->lends ? RXD_PLACES : 1) ||
         (op->count > 1 && op->len / op->count <= ep->room))
         return false;
     switch (lend_segments(ep, op, lent)) {
@@ -193,21 +192,16 @@ bool rxd_read_begin(const struct reading *reading, const struct remote *remote, 
     return false;
 }
 
-bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
+unsigned rxd_read_places(const struct rxd_record *record, struct fi_rma_iov places[RXD_PLACES])
 {
-    const struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
-    const struct fi_peer_rx_entry *entry = inbound->base.entry;
-    size_t len = want - inbound->first;
-    struct reading reading = {
-        .handle = &inbound->base.handle,
-        .from = {.addr = inbound->addr + inbound->first, .len = len, .key = inbound->key}};
-    struct iovec to[MESSAGE_IOV];
-
-    if (!ep->reads || !inbound->readable ||
-        rxd_slice(entry->iov, entry->count, inbound->first, len, to) != 1)
-        return false;
-    reading.to = to[0];
-    return rxd_read_begin(&reading, NULL, &inbound->reading);
+    if (record->flags & RXD_SEGMENTS) {
+        rxd_segments(record, places);
+        return record->segment_count;
+    }
+    if (!(record->flags & RXD_READABLE))
+        return 0;
+    places[0] = (struct fi_rma_iov){.addr = record->addr, .len = record->size, .key = record->key};
+    return 1;
 }
 
 bool rxd_may_watch(const struct rxd_ep *ep)
@@ -224,7 +218,7 @@ bool rxd_read_piece(struct reading *reading, const struct iovec *iov, size_t cou
     struct iovec to[MESSAGE_IOV];
     size_t place_at = at, pieces;
 
-    if (count > MESSAGE_IOV)
+    if (count > MESSAGE_IOV || !ep->read_max)
         return false;
     while (place_count && place_at >= places->len) {
         place_at -= places->len;
@@ -245,6 +239,18 @@ bool rxd_read_piece(struct reading *reading, const struct iovec *iov, size_t cou
         reading->from.len = ep->read_max;
     reading->to = (struct iovec){to[0].iov_base, reading->from.len};
     return true;
+}
+
+bool rxd_read_start(struct rxd_inbound *inbound, size_t want)
+{
+    const struct rxd_ep *ep = rxd_ep_of(inbound->base.handle.peer->ep);
+    const struct fi_peer_rx_entry *entry = inbound->base.entry;
+    struct reading reading = {.handle = &inbound->base.handle, .goes_on = inbound->fetched};
+
+    return ep->reads &&
+           rxd_read_piece(&reading, entry->iov, entry->count, inbound->places, inbound->place_count,
+                          inbound->first + inbound->fetched, want) &&
+           rxd_read_begin(&reading, NULL, &inbound->reading);
 }
 
 bool rxd_read_write(struct message_access *access)
@@ -290,8 +296,8 @@ void rxd_read_done(struct rxd_packet *packet, int err)
     } else if (handle->kind == MESSAGE_READ) {
         rxd_borrowed_read(object_of(handle, struct message_op, handle), len, err);
     } else {
-        rxd_inbound_of(object_of(handle, struct message_inbound, handle))->reading = false;
-        rxd_message_read(rxd_inbound_of(object_of(handle, struct message_inbound, handle)), err);
+        rxd_message_read(rxd_inbound_of(object_of(handle, struct message_inbound, handle)), len,
+                         err);
     }
 }
 

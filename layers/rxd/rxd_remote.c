@@ -92,19 +92,6 @@ static uint64_t function_of(uint8_t function)
                                      : 0;
 }
 
-/* Where the bytes of a write may be read. */
-static unsigned lent_of(const struct rxd_record *record, struct fi_rma_iov lent[RXD_PLACES])
-{
-    if (record->kind != RXD_WRITE || !(record->flags & (RXD_READABLE | RXD_SEGMENTS)))
-        return 0;
-    if (record->flags & RXD_SEGMENTS) {
-        rxd_segments(record, lent);
-        return record->segment_count;
-    }
-    lent[0] = (struct fi_rma_iov){.addr = record->addr, .len = record->size, .key = record->key};
-    return 1;
-}
-
 const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
 {
     bool atomic = record->kind == RXD_ATOMIC;
@@ -128,7 +115,7 @@ const char *rxd_remote(struct rxd_peer *peer, const struct rxd_record *record)
         .payload = record->payload,
         .len = record->len,
         .borrows = record->kind == RXD_READ && record->flags & RXD_BORROWS,
-        .lent_count = lent_of(record, lent),
+        .lent_count = rxd_read_places(record, lent),
         .lent = lent,
     };
 

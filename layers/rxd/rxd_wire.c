@@ -150,6 +150,12 @@ static bool has_places(uint8_t kind)
     return kind == RXD_WRITE || kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_LENT;
 }
 
+/* Of places and segments; a message has only these. */
+static bool has_counts(const struct rxd_record *record)
+{
+    return has_places(record->kind) || (record->kind == RXD_MSG && record->flags & RXD_SEGMENTS);
+}
+
 static bool has_taker(uint8_t kind)
 {
     return kind == RXD_READ || kind == RXD_ATOMIC || kind == RXD_PULL || kind == RXD_LENT;
@@ -169,7 +175,7 @@ const uint8_t rxd_flags_size[RXD_AGAIN] = {BYTES_16(0), BYTES_16(16), BYTES_16(3
 size_t rxd_kind_size(const struct rxd_record *record)
 {
     return (has_taker(record->kind) ? 4u : 0u) +
-           (has_places(record->kind)
+           (has_counts(record)
                 ? 4u + RXD_PLACE_SIZE * ((size_t)record->place_count + record->segment_count)
                 : 0u);
 }
@@ -187,7 +193,7 @@ static struct fi_rma_iov get_place(const uint8_t *raw)
     return (struct fi_rma_iov){.addr = get64(raw), .len = get64(raw + 8), .key = get64(raw + 16)};
 }
 
-/* Only a WRITE has segments, and it has no datatype. */
+/* A request with segments has no datatype. */
 static uint8_t *put_places(const struct rxd_record *record, uint8_t *raw)
 {
     raw[0] = record->place_count;
@@ -241,14 +247,14 @@ uint8_t *rxd_record_put(const struct rxd_record *record, uint8_t *raw)
         put32(raw, record->taker);
         raw += 4;
     }
-    return has_places(record->kind) ? put_places(record, raw) : raw;
+    return has_counts(record) ? put_places(record, raw) : raw;
 }
 
 static const char *check_kind(const struct rxd_record *record, bool ordered)
 {
     static const uint8_t flags[] = {
         [RXD_MSG] = RXD_TAGGED | RXD_HAS_DATA | RXD_WANTS_DONE | RXD_READABLE | RXD_TO_CONTEXT |
-                    RXD_FOLLOWED,
+                    RXD_FOLLOWED | RXD_SEGMENTS,
         [RXD_WRITE] = RXD_HAS_DATA | RXD_READABLE | RXD_TO_CONTEXT | RXD_SEGMENTS,
         [RXD_READ] = RXD_TO_CONTEXT | RXD_BORROWS,
         [RXD_ATOMIC] = RXD_TO_CONTEXT,
@@ -285,17 +291,15 @@ static const char *check_segments(const struct rxd_record *record)
 {
     uint64_t sum = 0;
 
-    if (!(record->flags & RXD_SEGMENTS))
-        return NULL;
-    if (record->flags & RXD_READABLE)
-        return "a write that is to be read at one place, and at several";
+    if (record->flags & (RXD_READABLE | RXD_FOLLOWED))
+        return "a request that is to be read at several places, and at one or not at all";
     for (unsigned i = 0; i < record->segment_count; i++) {
         uint64_t len = get64(record->raw_segments + i * (size_t)RXD_PLACE_SIZE + 8);
 
         if (!len || __builtin_add_overflow(sum, len, &sum))
             return "a segment of no bytes, or beyond all memory";
     }
-    return sum == record->size ? NULL : "segments of another size than their write";
+    return sum == record->size ? NULL : "segments of another size than their request";
 }
 
 static const char *check_follows(const struct rxd_record *record)
@@ -320,7 +324,7 @@ static const char *check_sizes(const struct rxd_record *record)
             return "more bytes than the request has";
         if (!record->len && record->size)
             return "a request that begins with no bytes";
-        return record->kind == RXD_MSG ? check_follows(record) : check_segments(record);
+        return record->flags & RXD_SEGMENTS ? check_segments(record) : check_follows(record);
     case RXD_LENT:
         if (!record->size)
             return "a loan of nothing";
@@ -346,7 +350,7 @@ static const char *get_counts(const uint8_t *raw, size_t left, struct rxd_record
     size_t at = rxd_record_size(record);
 
     record->place_count = 0;
-    if (!has_places(record->kind))
+    if (!has_counts(record))
         return left < at ? "a record that is cut short" : NULL;
     if (left < at)
         return "a record that is cut short";
@@ -355,13 +359,14 @@ static const char *get_counts(const uint8_t *raw, size_t left, struct rxd_record
     record->datatype = raw[1];
     record->op = raw[2];
     record->function = raw[3];
-    if (record->place_count < 1 || record->place_count > RXD_PLACES)
-        return "an access of too many places, or none";
+    if (has_places(record->kind) ? record->place_count < 1 || record->place_count > RXD_PLACES
+                                 : record->place_count)
+        return "an access of too many places, or none, or a message with places";
     if (record->flags & RXD_SEGMENTS) {
         record->segment_count = raw[1];
         record->datatype = 0;
         if (record->segment_count < 2 || record->segment_count > RXD_PLACES)
-            return "a write of too many segments, or one";
+            return "a request of too many segments, or one";
     }
     return left < rxd_record_size(record) ? "a record that is cut short" : NULL;
 }
@@ -394,7 +399,7 @@ static const uint8_t *get_fields(const uint8_t *raw, struct rxd_record *record)
         record->taker = get32(raw);
         raw += 4;
     }
-    if (has_places(record->kind))
+    if (has_counts(record))
         raw += 4;
     for (unsigned i = 0; i < record->place_count; i++, raw += RXD_PLACE_SIZE)
         record->places[i] = get_place(raw);

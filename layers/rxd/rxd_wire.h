@@ -72,7 +72,7 @@ enum rxd_record_flag {
     RXD_FOLLOWED = 32,   /* of a message: bytes follow in RXD_FOLLOW, before any other request */
     RXD_AGAIN = 64,      /* of PULL: those were not kept; from the first of them on */
     RXD_BORROWS = 64,    /* of READ: the requester's lower reads, where the target's lends */
-    RXD_SEGMENTS = 128,  /* of WRITE: as READABLE, of several segments, each at an address */
+    RXD_SEGMENTS = 128,  /* as READABLE, of several segments, each at an address */
 };
 
 struct rxd_record {
@@ -130,13 +130,15 @@ void rxd_head_put(const struct rxd_head *head, uint8_t *raw);
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head);
 
 /* Bytes of a record without its payload. */
-size_t rxd_kind_size(const struct rxd_record *record); /* of fields that its kind has */
+size_t rxd_kind_size(const struct rxd_record *record); /* of fields that its kind has, segments */
 extern const uint8_t rxd_flags_size[RXD_AGAIN];        /* of those that its flags name */
 static inline size_t rxd_record_size(const struct rxd_record *record)
 {
     size_t size = RXD_RECORD_SIZE + rxd_flags_size[record->flags & (RXD_AGAIN - 1)];
 
-    return __builtin_expect(record->kind == RXD_MSG, 1) ? size : size + rxd_kind_size(record);
+    return __builtin_expect(record->kind == RXD_MSG && record->flags < RXD_SEGMENTS, 1)
+               ? size
+               : size + rxd_kind_size(record);
 }
 
 /* One of that kind, whose other fields are 0; `places` are the caller's to set. */

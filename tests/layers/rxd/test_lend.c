@@ -440,14 +440,14 @@ static void wrong_loans_are_refused(void **state)
 
 /* ---- Peers of before ---- */
 
-static bool lends(size_t first, struct rxd_record *record)
+static bool lends(enum rxd_kind kind, size_t first, struct rxd_record *record)
 {
     struct iovec iov[3] = {{memory, first}, {memory + first, 0}, {memory + first, SIZE - first}};
     struct op post = {.group = OP_GROUP_RMA, .iov = iov, .count = 3, .len = SIZE};
     struct rxd_lent lent;
     bool done;
 
-    *record = (struct rxd_record){.kind = RXD_WRITE};
+    *record = (struct rxd_record){.kind = (uint8_t)kind};
     done = rxd_read_lend(&peer, &post, record, &lent);
     assert_int_equal(regions, lent.count);
     assert_int_equal(record->segment_count, lent.count > 1 ? lent.count : 0);
@@ -461,16 +461,18 @@ static void a_peer_that_does_not_know_of_loans_hears_nothing_of_them(void **stat
     struct op post = {.group = OP_GROUP_RMA, .kind = FI_READ, .iov = &iov, .count = 1, .len = SIZE};
     struct rxd_record record;
 
-    peer.lends = false;
-    assert_false(rxd_may_borrow(&peer, &post));
-    assert_false(lends(HALF, &record));
-    assert_int_equal(record.flags, 0);
-    peer.lends = true;
-    assert_true(rxd_may_borrow(&peer, &post));
-    assert_true(lends(HALF, &record));
-    assert_int_equal(record.flags, RXD_SEGMENTS);
-    assert_true(lends(SIZE, &record)); /* one, that has bytes */
-    assert_int_equal(record.flags, RXD_READABLE);
+    for (int kind = RXD_MSG; kind <= RXD_WRITE; kind++) {
+        peer.lends = false;
+        assert_false(rxd_may_borrow(&peer, &post));
+        assert_false(lends((enum rxd_kind)kind, HALF, &record));
+        assert_int_equal(record.flags, 0);
+        peer.lends = true;
+        assert_true(rxd_may_borrow(&peer, &post));
+        assert_true(lends((enum rxd_kind)kind, HALF, &record));
+        assert_int_equal(record.flags, RXD_SEGMENTS);
+        assert_true(lends((enum rxd_kind)kind, SIZE, &record)); /* one, that has bytes */
+        assert_int_equal(record.flags, RXD_READABLE);
+    }
     post.len = ep.base.result_room; /* it fits the answer */
     assert_false(rxd_may_borrow(&peer, &post));
     nothing_is_left();

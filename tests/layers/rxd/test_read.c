@@ -27,10 +27,16 @@ static struct rxd_ep ep;
 static struct rxd_peer peer;
 static struct rxd_inbound inbound;
 static void *context; /* of the read that the lower has */
+static unsigned stops, pulls;
+static struct iovec read_to;
+static struct fi_rma_iov read_from;
 
 static ssize_t take_read(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
 {
-    assert_int_equal(msg->msg_iov->iov_len, SIZE - FIRST);
+    assert_int_equal(msg->iov_count, 1);
+    assert_int_equal(msg->rma_iov_count, 1);
+    read_to = *msg->msg_iov;
+    read_from = *msg->rma_iov;
     context = msg->context;
     return 0;
 }
@@ -50,17 +56,17 @@ static void begin_a_read(void)
     static uint8_t to[SIZE];
     static struct iovec iov = {to, SIZE};
     static struct fi_peer_rx_entry entry = {.iov = &iov, .count = 1};
+    static const struct fi_rma_iov place = {.addr = 1000, .len = SIZE, .key = 9};
 
-    inbound = (struct rxd_inbound){.readable = true, .first = FIRST};
+    inbound = (struct rxd_inbound){.place_count = 1, .places = &place, .first = FIRST};
     inbound.base.handle.peer = &peer.base;
     inbound.base.entry = &entry;
     context = NULL;
     soil(&ep.base.packets);
     assert_true(rxd_read_start(&inbound, SIZE));
     assert_non_null(context);
+    assert_int_equal(read_to.iov_len, SIZE - FIRST);
 }
-
-static unsigned stops, pulls;
 
 /* A lower that stops reads: their end comes from inside. */
 static int set_option(fid_t fid, int level, int name, const void *value, size_t len)
@@ -161,6 +167,65 @@ static void a_read_that_was_forgotten_is_no_packet(void **state)
         complete_read(failing ? FI_ECANCELED : 0);
         nothing_is_left();
     }
+}
+
+/* From two segments of the sender's into two of the receive, one piece after the other. */
+static void a_message_of_several_segments_is_read_piece_by_piece(void **state)
+{
+    static const struct fi_rma_iov places[] = {{1000, 1000, 9}, {5000, SIZE - 1000, 8}};
+    static uint8_t to[SIZE];
+    static struct iovec iov[] = {{to, 3000}, {to + 3000, SIZE - 3000}};
+    static struct fi_peer_rx_entry entry = {.iov = iov, .count = 2};
+    static const struct {
+        uint64_t addr, key;
+        size_t at, len;
+    } pieces[] = {
+        {1000 + FIRST, 9, FIRST, 1000 - FIRST},
+        {5000, 8, 1000, 2000},
+        {7000, 8, 3000, SIZE - 3000},
+    };
+
+    inbound = (struct rxd_inbound){.place_count = 2, .places = places, .first = FIRST};
+    inbound.base.handle.peer = &peer.base;
+    inbound.base.told.size = SIZE;
+    inbound.base.entry = &entry;
+    assert_true(rxd_read_start(&inbound, SIZE));
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        assert_true(inbound.reading);
+        assert_int_equal(read_from.addr, pieces[i].addr);
+        assert_int_equal(read_from.key, pieces[i].key);
+        assert_int_equal(read_from.len, pieces[i].len);
+        assert_int_equal(read_to.iov_len, pieces[i].len);
+        assert_ptr_equal(read_to.iov_base, to + pieces[i].at);
+        if (i < 2)
+            complete_read(0);
+    }
+    rxd_read_forget(&inbound.base.handle);
+    ep.base.takes = 0;
+    complete_read(0);
+    nothing_is_left();
+    /* Pieces that fit a packet are asked for. */
+    ep.room = SIZE;
+    inbound.fetched = 0;
+    assert_false(rxd_read_start(&inbound, SIZE));
+    ep.room = 0;
+}
+
+/* All that did not come with it, also what was read before. */
+static void a_message_of_which_a_piece_cannot_be_read_is_asked_for(void **state)
+{
+    begin_a_read();
+    inbound.id = 5;
+    inbound.base.told.size = SIZE;
+    inbound.base.taker.got = FIRST;
+    pulls = 0;
+    inbound.fetched = 1; /* of a piece before */
+    complete_read(FI_EIO);
+    assert_false(inbound.reading);
+    assert_int_equal(pulls, 1);
+    message_take_stop(&inbound.base.taker);
+    message_handle_close(&inbound.base.handle);
+    nothing_is_left();
 }
 
 /* ---- Writes that their target reads ---- */
@@ -266,6 +331,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_read_that_was_forgotten_is_no_packet),
+        cmocka_unit_test(a_message_of_several_segments_is_read_piece_by_piece),
+        cmocka_unit_test(a_message_of_which_a_piece_cannot_be_read_is_asked_for),
         cmocka_unit_test(what_cannot_be_read_is_asked_for),
         cmocka_unit_test(a_write_of_a_peer_that_ends_stays_until_it_is_read),
         cmocka_unit_test(a_region_that_is_closed_stops_the_read),

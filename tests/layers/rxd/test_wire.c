@@ -132,6 +132,15 @@ static const struct rxd_record good[] = {
      .segment_count = 2,
      .segments = segments,
      .places = {{16, 8000, 7}}},
+    {.kind = RXD_MSG,
+     .flags = RXD_SEGMENTS | RXD_TAGGED | RXD_TO_CONTEXT,
+     .id = 2,
+     .size = 8000,
+     .tag = 5,
+     .context = 3,
+     .len = 8,
+     .segment_count = 2,
+     .segments = segments},
 };
 
 static void records_come_out_as_they_went_in(void **state)
@@ -284,7 +293,7 @@ static void records_that_cannot_be_are_refused(void **state)
         assert_non_null(again(&all[i], 0, &got));
 }
 
-/* Of a write of 8000 bytes. */
+/* Of a write, and a message, of 8000 bytes. */
 static void segments_that_cannot_be_are_refused(void **state)
 {
     static const struct {
@@ -298,6 +307,7 @@ static void segments_that_cannot_be_are_refused(void **state)
         {0, 2, {{1, 4000, 1}, {1, 4001, 1}}},
         {0, 2, {{1, 8001, 1}, {1, UINT64_MAX, 1}}},
         {RXD_READABLE, 2, {{1, 4000, 1}, {1, 4000, 1}}},
+        {RXD_FOLLOWED, 2, {{1, 4000, 1}, {1, 4000, 1}}},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -311,7 +321,26 @@ static void segments_that_cannot_be_are_refused(void **state)
                                          .places = {{16, 8000, 7}}};
 
         assert_non_null(again(&record, 0, &got));
+        record.kind = RXD_MSG;
+        record.place_count = 0;
+        record.follows = 1;
+        assert_non_null(again(&record, 0, &got));
     }
+}
+
+static void a_message_has_no_places(void **state)
+{
+    struct rxd_record got, record = {.kind = RXD_MSG,
+                                     .flags = RXD_SEGMENTS,
+                                     .size = 8000,
+                                     .len = 8,
+                                     .segment_count = 2,
+                                     .segments = segments,
+                                     .places = {{16, 8000, 7}}};
+
+    assert_null(again(&record, 0, &got));
+    record.place_count = 1;
+    assert_non_null(again(&record, 0, &got));
 }
 
 static void heads_say_who_sends(void **state)
@@ -360,6 +389,7 @@ int main(void)
         cmocka_unit_test(only_whole_messages_take_the_short_way),
         cmocka_unit_test(records_that_cannot_be_are_refused),
         cmocka_unit_test(segments_that_cannot_be_are_refused),
+        cmocka_unit_test(a_message_has_no_places),
         cmocka_unit_test(heads_say_who_sends),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Large accesses of several segments and places, reads and writes, in stripes of all rails: their
- * bytes, their order, and by profile's counts that rails read them. */
+/* Large accesses and messages of several segments and places in stripes of all rails: their bytes,
+ * their order, and by profile's counts that rails read them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,6 +142,22 @@ static void ends(const void *context)
     assert_ptr_equal(entry.op_context, context);
 }
 
+static void both_end(const void *one, const void *other)
+{
+    struct fi_cq_tagged_entry entry;
+    unsigned ended = 0;
+
+    while (ended != 3) {
+        ssize_t rc = fi_cq_read(pair.cq, &entry, 1);
+
+        if (rc == -FI_EAGAIN)
+            continue;
+        assert_int_equal(rc, 1);
+        assert_true(entry.op_context == one || entry.op_context == other);
+        ended |= entry.op_context == one ? 1U : 2U;
+    }
+}
+
 static void clear(void)
 {
     memset(ours, 0, SIZE);
@@ -182,11 +198,64 @@ static void write_and_read(const struct shape *shape)
     assert_int_equal(zeros(ours), before);
 }
 
+/* From our segments into a receive that has the places as its segments. */
+static void send(const struct shape *shape, bool tagged, bool waits)
+{
+    struct iovec into[SEGMENTS];
+    struct access access;
+    struct fi_msg_tagged out, in;
+
+    clear();
+    set(&access, shape);
+    fill_local(&access);
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        into[i] = (struct iovec){access.at[i], shape->remote[i]};
+    out = (struct fi_msg_tagged){.msg_iov = access.iov,
+                                 .iov_count = access.msg.iov_count,
+                                 .addr = pair.to[1],
+                                 .tag = 5,
+                                 .context = &out};
+    in = (struct fi_msg_tagged){.msg_iov = into,
+                                .iov_count = access.msg.rma_iov_count,
+                                .addr = FI_ADDR_UNSPEC,
+                                .tag = 5,
+                                .context = &in};
+    for (int i = 0; i < 2; i++) {
+        struct fi_msg_tagged *msg = i == waits ? &out : &in;
+        struct fi_msg plain = {msg->msg_iov, NULL, msg->iov_count, msg->addr, msg->context, 0};
+        ssize_t rc;
+
+        if (i == waits)
+            rc = tagged ? fi_tsendmsg(pair.ep[0], msg, FI_COMPLETION)
+                        : fi_sendmsg(pair.ep[0], &plain, FI_COMPLETION);
+        else
+            rc = tagged ? fi_trecvmsg(pair.ep[1], msg, FI_COMPLETION)
+                        : fi_recvmsg(pair.ep[1], &plain, FI_COMPLETION);
+        assert_int_equal(rc, 0);
+        for (int turns = 100; !i && turns; turns--) /* it comes before its receive, or not */
+            fi_cq_read(pair.cq, NULL, 0);
+    }
+    both_end(&out, &in);
+    check_remote(&access);
+}
+
+/* By which both ends learn of each other. */
+static const struct shape little = {{8}, {8}};
+
 static void each_shape(bool stripes, bool safe)
 {
     open_pair(stripes, safe);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
         write_and_read(&shapes[i]);
+    close_pair(stripes);
+    open_pair(stripes, safe);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        send(&shapes[i], i % 2, safe);
+    close_pair(stripes);
+    open_pair(stripes, safe); /* and those of several segments by themselves */
+    send(&little, safe, safe);
+    send(&shapes[1], safe, safe);
+    send(&shapes[3], !safe, safe);
     close_pair(stripes);
 }
 
