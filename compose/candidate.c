@@ -275,6 +275,10 @@ static int add_rails(const struct making *making, size_t choice, struct candidat
 
     if (!text_is_set(environment->rails) || candidates->rails || !join)
         return 0;
+    if (rail_links_check(part_params(join), environment->rails_config, &error)) {
+        show(making, TEXT_CONFIG, environment->rails_config, &error, making->reasons);
+        return 0;
+    }
     rc = rail_links_translate(environment->rails, environment->rails_config, &candidates->rails,
                               &error);
     if (!rc)

@@ -41,6 +41,7 @@ enum text_origin {
     TEXT_WANTED,   /* the name in the hints */
     TEXT_LINKS,    /* FI_LNX_PROV_LINKS, as candidates.links has it */
     TEXT_RAILS,    /* FI_OFI_MRAIL_ADDR, as candidates.rails has it */
+    TEXT_CONFIG,   /* FI_OFI_MRAIL_CONFIG */
 };
 /* "FI_PROVIDER", ...: the place that a message about a mistake names. */
 const char *text_origin_name(const struct environment *environment, enum text_origin origin);

@@ -39,5 +39,5 @@ const char *text_origin_name(const struct environment *environment, enum text_or
         return *environment->links_origin ? environment->links_origin : "FI_LNX_PROV_LINKS";
     if (origin == TEXT_RAILS)
         return *environment->rails_origin ? environment->rails_origin : "FI_OFI_MRAIL_ADDR";
-    return "prov_name";
+    return origin == TEXT_CONFIG ? "FI_OFI_MRAIL_CONFIG" : "prov_name";
 }

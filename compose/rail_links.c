@@ -69,22 +69,54 @@ static int put_rail(const char *addresses, struct span rail, struct text *out,
     return 0;
 }
 
-static void put_config(const char *config, struct text *out)
+/* The first bytes of a config as a value of `policy`, on the heap; NULL: there are none. */
+static char *policy_of(const char *config, size_t len)
 {
-    char *pairs = config && *config ? strdup(config) : NULL;
+    char *pairs = len ? strndup(config, len) : NULL;
     size_t kept = 0;
 
     for (size_t i = 0; pairs && pairs[i]; i++) {
         if (!is_blank(pairs[i]) && pairs[i] != '"')
             pairs[kept++] = pairs[i] == ',' ? '|' : pairs[i];
     }
+    if (pairs)
+        pairs[kept] = 0;
+    return pairs;
+}
+
+static void put_config(const char *config, struct text *out)
+{
+    char *pairs = config ? policy_of(config, strlen(config)) : NULL;
+
     if (!pairs)
         return;
-    pairs[kept] = 0;
     text_add(out, "(");
     text_add_param(out, "policy", pairs);
     text_add(out, ")");
     free(pairs);
+}
+
+/* With the pairs before each, since they are to ascend. */
+int rail_links_check(const struct param_def *defs, const char *config, struct spec_error *error)
+{
+    size_t len = config ? strlen(config) : 0;
+    char why[sizeof(error->why)];
+
+    while (defs && defs->key && strcmp(defs->key, "policy"))
+        defs++;
+    for (size_t at = 0; defs && defs->check && at < len;) {
+        struct span pair = {at, at + strcspn(config + at, ",")};
+        char *pairs = policy_of(config, pair.end);
+        int rc = pairs ? defs->check(pairs, why, sizeof(why)) : -FI_ENOMEM;
+
+        free(pairs);
+        at = pair.end + 1;
+        if (!rc)
+            continue;
+        spec_fail(error, trim(config, pair), "%s", rc == -FI_ENOMEM ? "no memory" : why);
+        return -FI_EINVAL;
+    }
+    return 0;
 }
 
 int rail_links_translate(const char *addresses, const char *config, char **spec,

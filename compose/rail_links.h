@@ -10,7 +10,11 @@
 #define WEFT_COMPOSE_RAIL_LINKS_H
 
 #include "compose/spec.h"
+#include "core/param/param.h"
 
+/* Is config, which may be NULL, what the `policy` of these parameters may be? -FI_EINVAL with
+ * *error, whose span is the first pair that is wrong; also without memory. */
+int rail_links_check(const struct param_def *defs, const char *config, struct spec_error *error);
 /* config: may be NULL. *spec: on the heap. -FI_EINVAL with *error, whose span is one of addresses;
  * -FI_ENOMEM. */
 int rail_links_translate(const char *addresses, const char *config, char **spec,

@@ -65,12 +65,18 @@ static void check_rails(char *text)
 
     if (config)
         *config++ = 0;
+    if (rail_links_check(part_params(parts_find(registry_parts(), "mrail")), config, &error)) {
+        check_refused(config, &error);
+        return;
+    }
     if (rail_links_translate(text, config, &made, &error)) {
         check_refused(text, &error);
         return;
     }
-    if (!spec_parse(made, &spec, &error))
+    if (strlen(made) <= SPEC_MAX) {
+        must(!spec_parse(made, &spec, &error));
         must(spec->stack_count == 1);
+    }
     spec_destroy(spec);
     free(made);
 }

@@ -209,10 +209,21 @@ static void wrong_variables_are_told(void **state)
                 "     ^");
     assert_says(said_by(with_rails, "nope"), "iface: no interface matches 'nope'");
     setenv("FI_OFI_MRAIL_CONFIG", "100:fixed,50:striping", 1);
-    assert_says(said_by(with_rails, "lo"), "the sizes do not ascend: '50:striping' comes too late");
-    setenv("FI_OFI_MRAIL_CONFIG", "100:fixd", 1);
     assert_says(said_by(with_rails, "lo"),
-                "'100:fixd' has no policy that there is: fixed, round-robin, striping");
+                "FI_OFI_MRAIL_CONFIG:11: the sizes do not ascend: '50:striping' comes too late\n"
+                "  100:fixed,50:striping\n"
+                "            ^~~~~~~~~~~\n");
+    setenv("FI_OFI_MRAIL_CONFIG", "10:fixed, 100:fixd ,200:fixed", 1);
+    assert_says(said_by(with_rails, "lo"),
+                "FI_OFI_MRAIL_CONFIG:11: '100:fixd' has no policy that there is: fixed, "
+                "round-robin, striping\n"
+                "  10:fixed, 100:fixd ,200:fixed\n"
+                "            ^~~~~~~~\n");
+    setenv("FI_OFI_MRAIL_CONFIG", "fixed", 1);
+    assert_says(said_by(with_rails, "lo"), "FI_OFI_MRAIL_CONFIG:1: 'fixed' is no <size>:<policy>\n"
+                                           "  fixed\n"
+                                           "  ^~~~~\n");
+    assert_says(said, "\nnothing");
     setenv("FI_OFI_MRAIL_CONFIG", "16384:fixed,ULONG_MAX:striping", 1);
     if (strstr(said_by(with_rails, "lo"), "nothing"))
         fail_msg("%s", said);
