@@ -247,13 +247,15 @@ static void draw_stack(struct text *text, int joins)
     case 0: text_add(text, "shm"); break;
     case 1: text_add(text, "%sudp", draw(2) ? "rxd;" : ""); break;
     case 4:
-        text_add(text, "lnx;[");
+        text_add(text, draw(2) ? "lnx;[" : "mrail;[");
         draw_stack(text, joins + 1);
-        text_add(text, "+");
-        draw_stack(text, joins + 1);
+        while (!draw(2)) {
+            text_add(text, "+");
+            draw_stack(text, joins + 1);
+        }
         text_add(text, "]");
         break;
-    case 5: text_add(text, "lnx"); break;
+    case 5: text_add(text, draw(2) ? "lnx" : "mrail"); break;
     default:
         text_add(text, "%s", layers[draw(5)]);
         draw_hooks(text);
@@ -283,7 +285,11 @@ static void names_of_drawn_specs_lead_back(void **state)
     for (int i = 0; i < 500; i++) {
         char *provider = draw(4) ? draw_spec() : NULL;
         char *wanted = draw(2) ? draw_spec() : NULL;
-        struct environment environment = {provider, hooks[draw(4)]};
+        struct environment environment = {
+            .provider = provider, .hook = hooks[draw(4)], .rails = draw(4) ? NULL : "lo,eth0"};
+
+        if (!wanted && !draw(4))
+            environment.links = "shm+tcp;ofi_rxm:lo|shm";
         uint64_t caps = (draw(3) ? 0 : FI_COLLECTIVE) | (draw(3) ? 0 : FI_TRIGGER);
 
         count += assert_names_lead_back(&environment, caps, wanted);

@@ -60,6 +60,8 @@ static const char *const providers[] = {
     "rxm(retry_pause=20ms);tcp",
     "lnx;[shm+rxm;tcp]",
     "noop;lnx;[noop;shm+rxm;tcp(iface=lo)]",
+    "mrail;[rxm;tcp(iface=lo)+rxd;udp(iface=lo)]",
+    "noop;mrail;[lnx;[shm+rxm;tcp]+rxd;udp]",
 };
 static const uint32_t versions[] = {
     FI_VERSION(1, 0),  FI_VERSION(1, 4),  FI_VERSION(1, 5), FI_VERSION(1, 9),
@@ -269,6 +271,78 @@ static void null_hints_open(void **state)
     fi_freeinfo(infos);
 }
 
+static struct fi_info *infos_of(const char *spec)
+{
+    struct fi_info *hints = fi_allocinfo(), *infos = NULL;
+
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = ~3;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_MSG;
+    setenv("FI_PROVIDER", spec, 1);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &infos), 0);
+    unsetenv("FI_PROVIDER");
+    fi_freeinfo(hints);
+    return infos;
+}
+
+/* Is it the branch's part of a name whose branches have no '+' in theirs? */
+static int names_branch(const char *joined, unsigned branch, const char *name)
+{
+    size_t len;
+
+    for (; branch && joined; branch--)
+        joined = strchr(joined, '+') ? strchr(joined, '+') + 1 : NULL;
+    if (!joined)
+        return 0;
+    len = strcspn(joined, "+");
+    return strlen(name) == len && !memcmp(joined, name, len);
+}
+
+static void assert_joined(const struct fi_info *joins, unsigned branch, const struct fi_info *info)
+{
+    const char *fabric = info->fabric_attr->name, *domain = info->domain_attr->name;
+
+    for (; joins; joins = joins->next) {
+        if (names_branch(joins->fabric_attr->name, branch, fabric) &&
+            names_branch(joins->domain_attr->name, branch, domain))
+            return;
+    }
+    fail_msg("no join has %s, %s as its branch %u", fabric, domain, branch);
+}
+
+/* Of each branch each network is in a join, and each join opens. */
+static void joins_are_on_each_network_of_a_branch(void **state)
+{
+    static const struct {
+        const char *join, *branches[2];
+    } specs[] = {
+        {"lnx;[shm+rxm;tcp]", {"shm", "rxm;tcp"}},
+        {"lnx;[rxm;tcp+rxd;udp]", {"rxm;tcp", "rxd;udp"}},
+        {"mrail(same=yes);[rxm;tcp+rxd;udp(iface=lo)]", {"rxm;tcp", "rxd;udp(iface=lo)"}},
+    };
+
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        struct fi_info *joins = infos_of(specs[i].join);
+
+        for (struct fi_info *info = joins; info; info = info->next) {
+            print_message("%s: %s, %s\n", specs[i].join, info->fabric_attr->name,
+                          info->domain_attr->name);
+            setenv("FI_PROVIDER", specs[i].join, 1);
+            assert_opens(info);
+        }
+        for (unsigned branch = 0; branch < 2; branch++) {
+            struct fi_info *infos = infos_of(specs[i].branches[branch]);
+
+            for (const struct fi_info *info = infos; info; info = info->next)
+                assert_joined(joins, branch, info);
+            fi_freeinfo(infos);
+        }
+        fi_freeinfo(joins);
+    }
+    unsetenv("FI_PROVIDER");
+}
+
 /* Plans and opens one spec, over and over. */
 static void *open_spec(void *spec)
 {
@@ -306,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_hints_open),
         cmocka_unit_test(every_info_opens_as_returned),
+        cmocka_unit_test(joins_are_on_each_network_of_a_branch),
         cmocka_unit_test(threads_open_different_stacks_of_the_same_parts),
     };
 
