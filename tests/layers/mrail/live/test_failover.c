@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two namespaces with a veth for each rail, as two hosts: links go down and up, become slow, and
- * lose addresses while messages, accesses and atomics go by them, and every byte is compared; and
- * a host dies. Rates are printed, not judged. Skipped without the right to make namespaces.
+ * lose addresses while messages, accesses and atomics go by them, and every byte is compared; a
+ * host dies; and no rail is left. Rates are printed, not judged. Skipped without the right to make namespaces.
  * WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each phase), WEFT_MRAIL_MBIT (of the rails,
  * separated by blanks) say otherwise.
  */
@@ -49,6 +49,8 @@ struct shared {
     volatile int phase; /* that the sender is in */
     volatile uint64_t bytes;
     volatile unsigned downs[RAILS], ups[RAILS]; /* that the sender was told of */
+    volatile unsigned errors;                   /* of the sender, where its peer is gone */
+    volatile int err;                           /* the last */
 };
 
 struct host {
@@ -66,8 +68,8 @@ struct host {
 static struct shared *shared;
 static unsigned rails;      /* of this course */
 static const char *options; /* of its mrail */
-static bool tells;          /* the sender waits for the news that rails 1 and 3 are back */
-static bool dies;           /* the receiver, in the midst of it */
+static bool tells;          /* the sender waits for the news that rails 0, 1 and 3 are back */
+static bool dies;           /* the receiver, or all rails, in the midst of it */
 static unsigned errors;     /* of the sender, then */
 static char space[2][32];
 
@@ -258,6 +260,7 @@ static void drive(struct host *host, unsigned *left)
         fi_cq_readerr(host->cq, &error, 0);
         if (dies) {
             errors++;
+            shared->err = error.err;
             --*left;
             return;
         }
@@ -305,30 +308,46 @@ static void compare(const unsigned char *bytes, unsigned round, unsigned slot, c
     free(want);
 }
 
-/* Messages, half of them with tags; then all of it is written, read back, and counted. */
-static void send_round(struct host *host, unsigned char *out, unsigned char *in, unsigned round)
+/* Messages, half of them with tags, and writes of the same bytes. */
+static void post_out(struct host *host, unsigned char *out, unsigned round, unsigned *left)
 {
-    uint64_t one = 1;
-    unsigned left = 0;
-
     for (unsigned slot = 0; slot < WINDOW; slot++) {
-        fill(out + (size_t)slot * SIZE, round, slot);
-        POST(host, &left,
-             fi_tsend(host->ep, out + (size_t)slot * SIZE, SIZE, NULL, host->peer, slot, NULL));
+        unsigned char *bytes = out + (size_t)slot * SIZE;
+
+        fill(bytes, round, slot);
+        if (slot % 2)
+            POST(host, left, fi_tsend(host->ep, bytes, SIZE, NULL, host->peer, slot, NULL));
+        else
+            POST(host, left, fi_send(host->ep, bytes, SIZE, NULL, host->peer, NULL));
     }
     for (unsigned slot = 0; slot < WINDOW; slot++)
-        POST(host, &left,
+        POST(host, left,
              fi_write(host->ep, out + (size_t)slot * SIZE, SIZE, NULL, host->peer,
                       (size_t)slot * SIZE, KEY, NULL));
-    wait_all(host, &left);
-    memset(in, 0, (size_t)WINDOW * SIZE);
+}
+
+/* Reads of all that was written, and one is added to the number behind it. */
+static void post_in(struct host *host, unsigned char *in, unsigned *left)
+{
+    static const uint64_t one = 1;
+
     for (unsigned slot = 0; slot < WINDOW; slot++)
-        POST(host, &left,
+        POST(host, left,
              fi_read(host->ep, in + (size_t)slot * SIZE, SIZE, NULL, host->peer,
                      (size_t)slot * SIZE, KEY, NULL));
-    POST(host, &left,
+    POST(host, left,
          fi_atomic(host->ep, &one, 1, NULL, host->peer, (uint64_t)WINDOW * SIZE, KEY, FI_UINT64,
                    FI_SUM, NULL));
+}
+
+static void send_round(struct host *host, unsigned char *out, unsigned char *in, unsigned round)
+{
+    unsigned left = 0;
+
+    post_out(host, out, round, &left);
+    wait_all(host, &left);
+    memset(in, 0, (size_t)WINDOW * SIZE);
+    post_in(host, in, &left);
     wait_all(host, &left);
     for (unsigned slot = 0; slot < WINDOW; slot++)
         compare(in + (size_t)slot * SIZE, round, slot, "what was written and read");
@@ -348,7 +367,7 @@ static void be_sender(int index, unsigned rounds)
         send_round(&host, out, in, round);
         read_events(&host, index);
     }
-    while (tells && !(shared->ups[1] && shared->ups[3])) {
+    while (tells && !(shared->ups[0] && shared->ups[1] && shared->ups[3])) {
         drive(&host, &left);
         read_events(&host, index);
     }
@@ -364,24 +383,19 @@ static void be_sender(int index, unsigned rounds)
 /* Sends until that ends in an error; then everything that was accepted has ended, once. */
 static void be_abandoned(int index)
 {
-    unsigned char *out = calloc(WINDOW, SIZE);
+    unsigned char *out = calloc(WINDOW, SIZE), *in = calloc(WINDOW, SIZE);
     struct host host = {NULL};
     unsigned left = 0;
 
     enter(index);
     open_host(&host, index);
     for (unsigned round = 0; !errors; round++) {
-        for (unsigned slot = 0; slot < WINDOW; slot++) {
-            fill(out + (size_t)slot * SIZE, round, slot);
-            POST(&host, &left,
-                 fi_tsend(host.ep, out + (size_t)slot * SIZE, SIZE, NULL, host.peer, slot, NULL));
-        }
-        for (unsigned slot = 0; slot < WINDOW; slot++)
-            POST(&host, &left,
-                 fi_write(host.ep, out, SIZE, NULL, host.peer, (size_t)slot * SIZE, KEY, NULL));
+        post_out(&host, out, round, &left);
+        post_in(&host, in, &left);
         wait_all(&host, &left);
-        shared->bytes += 2ull * WINDOW * SIZE;
+        shared->bytes += 3ull * WINDOW * SIZE;
     }
+    shared->errors = errors;
     for (int i = 0; i < 100; i++, usleep(1000)) {
         left = 1; /* that it would take */
         drive(&host, &left);
@@ -401,11 +415,18 @@ static void be_receiver(int index, unsigned rounds)
     enter(index);
     open_host(&host, index);
     for (unsigned round = 0; round < rounds; round++) {
-        for (unsigned slot = 0; slot < WINDOW; slot++)
-            POST(&host, &left,
-                 fi_trecv(host.ep, in + (size_t)slot * SIZE, SIZE, NULL, FI_ADDR_UNSPEC, slot, 0,
-                          NULL));
+        for (unsigned slot = 0; slot < WINDOW; slot++) {
+            unsigned char *bytes = in + (size_t)slot * SIZE;
+
+            if (slot % 2)
+                POST(&host, &left,
+                     fi_trecv(host.ep, bytes, SIZE, NULL, FI_ADDR_UNSPEC, slot, 0, NULL));
+            else
+                POST(&host, &left, fi_recv(host.ep, bytes, SIZE, NULL, FI_ADDR_UNSPEC, NULL));
+        }
         wait_all(&host, &left);
+        while (errors) /* without its peer, which will not come back */
+            pause();
         for (unsigned slot = 0; slot < WINDOW; slot++)
             compare(in + (size_t)slot * SIZE, round, slot, "a message");
     }
@@ -533,7 +554,7 @@ static void a_link_tells_of_its_rail(void **state)
     uint64_t each = phase_bytes();
 
     tells = true;
-    if (!start(4, "rail_timeout=60m", 4))
+    if (!start(4, "rail_timeout=60m", 6))
         skip();
     watch("four rails", each / 2);
     set_rail(1, "down");
@@ -542,10 +563,14 @@ static void a_link_tells_of_its_rail(void **state)
     watch("so is rail 3", each);
     set_rail(1, "up");
     set_rail(3, "up");
+    watch("both are back", each);
+    set_rail(0, "down");
+    watch("rail 0 is down", each);
+    set_rail(0, "up");
     watch("all are back", UINT64_MAX);
     finish();
     for (unsigned i = 0; i < 4; i++) {
-        assert_int_equal(shared->downs[i] != 0, i % 2);
+        assert_int_equal(shared->downs[i] != 0, i != 2);
         assert_int_equal(shared->ups[i], shared->downs[i]);
     }
     tells = false;
@@ -599,6 +624,32 @@ static void what_was_sent_to_a_killed_peer_ends(void **state)
     dies = false;
 }
 
+/* They wait for `patience`; then each ends once, as be_abandoned sees. */
+static void with_no_rail_left_operations_wait_and_end(void **state)
+{
+    const double patience = 5;
+    int status;
+    double from;
+
+    dies = true;
+    if (!start(2, "rail_timeout=500ms,patience=5s", 1000))
+        skip();
+    watch("all rails", phase_bytes());
+    from = seconds();
+    set_rail(0, "down");
+    set_rail(1, "down");
+    watch("no rail", UINT64_MAX);
+    print_message("%u errors, the last %s, after %.1f s\n", shared->errors,
+                  fi_strerror(shared->err), seconds() - from);
+    assert_true(seconds() - from > patience / 2); /* it was heard some time before */
+    assert_true(shared->errors > 0);
+    assert_int_equal(kill(hosts[1], SIGKILL), 0);
+    assert_int_equal(waitpid(hosts[1], &status, 0), hosts[1]);
+    assert_int_equal(waitpid(hosts[0], &status, 0), hosts[0]);
+    assert_int_equal(status, 0);
+    dies = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,6 +658,7 @@ int main(void)
         cmocka_unit_test_teardown(a_slowed_rail_slows_itself, remove_hosts),
         cmocka_unit_test_teardown(an_address_goes_with_its_link, remove_hosts),
         cmocka_unit_test_teardown(what_was_sent_to_a_killed_peer_ends, remove_hosts),
+        cmocka_unit_test_teardown(with_no_rail_left_operations_wait_and_end, remove_hosts),
     };
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
