@@ -14,23 +14,47 @@
 
 #include <cmocka.h>
 
-/* Calls of fi_readmsg in the file that the profile wrote, which is removed. */
-static inline unsigned long reads_of(const char *file_name)
+/* The file that the profile wrote, which is removed. */
+static inline const char *report_of(const char *file_name)
 {
     static char text[65536];
     FILE *file = fopen(file_name, "r");
-    const char *row;
 
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
     unlink(file_name);
-    row = strstr(text, "\"fi_readmsg\"");
-    if (!row)
-        return 0;
+    return text;
+}
+
+/* Calls in the row that begins there. */
+static inline unsigned long calls_at(const char *row)
+{
     row = strstr(row, "\"calls\":");
     assert_non_null(row);
     return strtoul(row + strlen("\"calls\":"), NULL, 10);
+}
+
+/* Of fi_readmsg. */
+static inline unsigned long reads_of(const char *file_name)
+{
+    const char *row = strstr(report_of(file_name), "\"fi_readmsg\"");
+
+    return row ? calls_at(row) : 0;
+}
+
+/* Of fi_send and its kin, fi_inject too. */
+static inline unsigned long sends_of(const char *file_name)
+{
+    static const char *const names[] = {"\"fi_send", "\"fi_inject"};
+    const char *text = report_of(file_name);
+    unsigned long count = 0;
+
+    for (int i = 0; i < 2; i++) {
+        for (const char *row = text; (row = strstr(row, names[i])); row++)
+            count += calls_at(row);
+    }
+    return count;
 }
 
 #endif

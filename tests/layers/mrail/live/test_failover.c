@@ -2,9 +2,9 @@
 /*
  * Two namespaces with a veth for each rail, as two hosts: links go down and up, become slow, and
  * lose addresses while messages, accesses and atomics go by them, and every byte is compared; a
- * host dies; and no rail is left. Rates are printed, not judged. Skipped without the right to make namespaces.
- * WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each phase), WEFT_MRAIL_MBIT (of the rails,
- * separated by blanks) say otherwise.
+ * host dies; and no rail is left. Rates are printed, not judged. Skipped without the right to make
+ * namespaces. WEFT_MRAIL_STACK, WEFT_MRAIL_MB (to be sent in each phase), WEFT_MRAIL_MBIT (of the
+ * rails, separated by blanks) say otherwise.
  */
 #include <fcntl.h>
 #include <sched.h>
