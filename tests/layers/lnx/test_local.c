@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Descriptors of local buffers where one branch wants them: debug stands in that branch, demands
- * them, and reports a buffer that its region does not cover. */
+ * them, and reports a buffer that its region does not cover; fault fails its registrations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,6 +71,15 @@ static void use_all(struct pair *pair, char *from, char *to, struct fid_mr *from
     assert_int_equal(to[0], 14);
 }
 
+static void send_one(struct pair *pair, char *from, char *to, void *from_desc, void *to_desc)
+{
+    static struct fi_context2 contexts[2];
+
+    POST(fi_trecv(pair->ep[1], to, LARGE, to_desc, FI_ADDR_UNSPEC, 1, 0, &contexts[0]));
+    POST(fi_tsend(pair->ep[0], from, LARGE, from_desc, pair->to[1], 1, &contexts[1]));
+    wait_for(pair, 2);
+}
+
 /* Whatever the branch: the one of shared memory wants none. */
 static void descriptors_are_those_of_the_branch(void **state)
 {
@@ -101,6 +110,38 @@ static void descriptors_are_those_of_the_branch(void **state)
     free(from);
 }
 
+/* In the network's branch, whose registration number `fail` fails: none by shared memory; then each
+ * region once. */
+static void register_first_use(const char *fail, bool fails)
+{
+    char spec[256], *from = calloc(2, LARGE), *to = from + LARGE;
+    struct fid_mr *from_mr, *to_mr;
+    struct pair pair;
+
+    snprintf(spec, sizeof(spec),
+             "lnx;[shm+fault(fail=%s);debug(demand=mr_local);rxm;tcp(iface=lo)]", fail);
+    pair_open(&pair, spec);
+    assert_int_equal(fi_mr_reg(pair.domain, from, LARGE, FI_SEND, 0, 1, 0, &from_mr, NULL), 0);
+    assert_int_equal(fi_mr_reg(pair.domain, to, LARGE, FI_RECV, 0, 2, 0, &to_mr, NULL), 0);
+    send_one(&pair, from, to, fi_mr_desc(from_mr), fi_mr_desc(to_mr));
+    permit_shared_memory(&pair, false);
+    if (fails)
+        assert_int_equal(fi_tsend(pair.ep[0], from, LARGE, fi_mr_desc(from_mr), pair.to[1], 1, to),
+                         -FI_ENOMEM);
+    for (int i = 0; i < 3; i++)
+        send_one(&pair, from, to, fi_mr_desc(from_mr), fi_mr_desc(to_mr));
+    assert_int_equal(fi_close(&from_mr->fid), 0);
+    assert_int_equal(fi_close(&to_mr->fid), 0);
+    pair_close(&pair);
+    free(from);
+}
+
+static void a_local_region_is_registered_with_its_first_use(void **state)
+{
+    register_first_use("mr:1", true);
+    register_first_use("mr:3", false);
+}
+
 static void nothing_is_reported(void **state)
 {
     char text[512] = "";
@@ -120,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_are_those_of_the_branch),
         cmocka_unit_test(nothing_is_reported),
+        cmocka_unit_test(a_local_region_is_registered_with_its_first_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

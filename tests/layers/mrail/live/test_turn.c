@@ -14,7 +14,7 @@ enum {
     CHILDREN = 8,
 };
 
-/* Which rail has most of a small message, by itself: later ones may go by another that is quicker. */
+/* Which rail has most of one small message: later ones may go by another that is quicker. */
 static int rail_of_small_ones(int index)
 {
     char spec[300], path[2][64], bytes[8] = "", to[8];
