@@ -38,8 +38,9 @@ static void ask_domain(struct fi_domain_attr *attr)
     };
 }
 
-/* hints or an info of ours, as a rail should see them. */
-static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish)
+/* hints or an info of ours, as a rail should see them; old: in the words of API versions below 1.5,
+ * where nothing else is understood. */
+static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish, bool old)
 {
     struct fi_info *need = info_dup(hints);
 
@@ -60,6 +61,10 @@ static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish)
     free(need->ep_attr->auth_key);
     *need->ep_attr = (struct fi_ep_attr){.type = FI_EP_RDM};
     ask_domain(need->domain_attr);
+    if (old) {
+        need->domain_attr->mr_mode = FI_MR_BASIC;
+        need->mode = FI_LOCAL_MR;
+    }
     return need;
 }
 
@@ -88,7 +93,7 @@ int mrail_needs(const struct request *req, struct fi_info **lower_hints)
 {
     const uint64_t reads = req->hints->caps & FI_RMA ? read_caps : 0;
     const uint64_t wishes[] = {FI_PEER | reads, reads};
-    bool named = req->node || req->service;
+    bool named = req->node || req->service, old = mr_mode_is_old(req->hints, req->version);
     struct fi_info *list = NULL;
 
     if (req->hints->addr_format && req->hints->addr_format != MRAIL_ADDR_FORMAT) {
@@ -99,7 +104,7 @@ int mrail_needs(const struct request *req, struct fi_info **lower_hints)
     if (!may_be_asked(req))
         return -FI_ENODATA;
     for (int i = 0; i < (named ? 4 : 2); i++) {
-        struct fi_info *need = rail_hints(req->hints, wishes[i % 2]);
+        struct fi_info *need = rail_hints(req->hints, wishes[i % 2], old);
 
         if (!need) {
             info_free(list);
@@ -368,7 +373,7 @@ static int ask_rail(const struct lower *lower, const struct fi_info *info, const
     int rc = -FI_ENODATA;
 
     for (int i = 0; rc == -FI_ENODATA && i < 2; i++) {
-        struct fi_info *need = rail_hints(info, wishes[i]);
+        struct fi_info *need = rail_hints(info, wishes[i], false);
 
         rc = need ? info_set_string(&need->fabric_attr->name, fabric) : -FI_ENOMEM;
         if (!rc)

@@ -374,24 +374,27 @@ static void check_given(const struct client *client, const struct fi_info *info)
     assert_true(info->src_addrlen <= FI_NAME_MAX); /* MPICH's buffer */
     assert_int_equal(info->caps & client->caps, client->caps);
     assert_int_equal(info->tx_attr->msg_order & client->order, client->order);
+    if (client->domain)
+        assert_string_equal(info->domain_attr->name, client->domain);
     opens(client, info);
 }
 
-/* All but those that ask for a provider, a protocol or a network by its name; nobody gets device
- * memory. Returns how many were served. */
-static int clients_get(const char *spec, const char *families_wanted)
+/* By that stack, whose name, protocol and addresses are not those that some clients ask for by
+ * name; lo: its domain on lo. Nobody gets device memory. Returns how many were served. */
+static int clients_get(const char *spec, const char *lo, const char *families_wanted)
 {
     int wrong = 0, served = 0;
 
     setenv("FI_PROVIDER", spec, 1);
     for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++) {
-        const struct client *client = &clients[i];
+        struct client any = clients[i], *client = &any;
         bool wanted = !(client->caps & FI_HMEM);
         struct fi_info *hints, *infos = NULL;
         char families[1024];
 
-        if (client->provider || client->protocol || client->domain)
-            continue;
+        any.provider = NULL;
+        any.protocol = any.addr_format = 0;
+        any.domain = any.domain ? lo : NULL;
         hints = hints_of(client);
         fi_getinfo(client->version, NULL, NULL, 0, hints, &infos);
         families_of(infos, families, sizeof(families));
@@ -412,12 +415,20 @@ static int clients_get(const char *spec, const char *families_wanted)
 
 static void clients_get_a_join_that_they_name(void **state)
 {
-    assert_int_equal(clients_get("lnx;[shm+rxm;tcp]", "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, "), 15);
+    assert_int_equal(
+        clients_get("lnx;[shm+rxm;tcp]", "shm+lo", "lnx;[shm+tcp;ofi_rxm] FI_EP_RDM, "), 19);
+}
+
+static void clients_get_rails_that_they_name(void **state)
+{
+    assert_int_equal(clients_get("mrail(same=yes);[rxm;tcp(iface=lo)+rxm;tcp(iface=lo)]", "lo+lo",
+                                 "ofi_mrail;[tcp;ofi_rxm+tcp;ofi_rxm] FI_EP_RDM, "),
+                     19);
 }
 
 static void clients_get_messages_over_datagrams(void **state)
 {
-    assert_int_equal(clients_get("udp;ofi_rxd", "udp;ofi_rxd FI_EP_RDM, "), 15);
+    assert_int_equal(clients_get("udp;ofi_rxd", "lo", "udp;ofi_rxd FI_EP_RDM, "), 19);
 }
 
 /* MPICH's first call, fi_info without options. */
@@ -449,6 +460,7 @@ static void null_hints_get_the_same_families_in_every_version(void **state)
         "order;shm",
         "loop",
         "lnx;[shm+rxm;tcp]",
+        "mrail;[rxm;tcp(iface=lo)+rxd;udp(iface=lo)]",
     };
     uint32_t versions[32] = {0};
     size_t count = 1;
@@ -482,6 +494,7 @@ int main(void)
         cmocka_unit_test(null_hints_get_the_same_families_in_every_version),
         cmocka_unit_test(clients_get_their_families),
         cmocka_unit_test(clients_get_a_join_that_they_name),
+        cmocka_unit_test(clients_get_rails_that_they_name),
         cmocka_unit_test(clients_get_messages_over_datagrams),
     };
 
