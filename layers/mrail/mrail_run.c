@@ -32,6 +32,7 @@ static const char *name_of(const struct mrail_ep *ep, unsigned rail)
     return name ? name : "";
 }
 
+/* Events count rails from 0, what a user reads from 1, as compose does. */
 static void tell_down(struct mrail_ep *ep, unsigned rail, int err)
 {
     struct fi_eq_err_entry entry = {
@@ -43,7 +44,7 @@ static void tell_down(struct mrail_ep *ep, unsigned rail, int err)
     };
 
     LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %zu (%s) is down: %s; others carry on",
-             ep->domain->rail[rail].slot, name_of(ep, rail),
+             ep->domain->rail[rail].slot + 1, name_of(ep, rail),
              err ? fi_strerror(err) : "it is silent");
     if (ep->events.eq)
         eq_write_error(ep->events.eq, &entry);
@@ -57,7 +58,7 @@ static void tell_back(struct mrail_ep *ep, unsigned rail)
         .data = ep->domain->rail[rail].slot,
     };
 
-    LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %zu (%s) is back", ep->domain->rail[rail].slot,
+    LOG_WARN("mrail", FI_LOG_EP_CTRL, "rail %zu (%s) is back", ep->domain->rail[rail].slot + 1,
              name_of(ep, rail));
     if (ep->events.eq)
         eq_write(ep->events.eq, FI_NOTIFY, &entry, sizeof(entry));

@@ -64,13 +64,32 @@ static void messages(unsigned count)
     free(to);
 }
 
+/* Lines of the file that say that the first rail is down. */
+static unsigned downs_told(FILE *file)
+{
+    unsigned count = 0;
+    char line[512];
+
+    rewind(file);
+    while (fgets(line, sizeof(line), file)) {
+        print_message("%s", line);
+        count += strstr(line, "rail 1 (lo) is down: ") && strstr(line, "; others carry on\n");
+    }
+    return count;
+}
+
+/* One event, and one line in the log, of each endpoint. */
 static void a_rail_that_loses_everything_is_down(void **state)
 {
     struct fi_eq_err_entry error = {.err_data_size = 0};
+    int before = dup(STDERR_FILENO), events = 1;
+    FILE *log = tmpfile();
     struct fi_eq_entry entry;
     uint32_t event;
     ssize_t rc;
 
+    assert_true(log && before >= 0);
+    dup2(fileno(log), STDERR_FILENO);
     open_with_events("mrail(same=yes,rail_timeout=200ms);[" LOSES "+arq;udp(iface=lo)]");
     messages(8);
     while ((rc = fi_eq_read(eq, &event, &entry, sizeof(entry), 0)) == -FI_EAGAIN)
@@ -82,6 +101,15 @@ static void a_rail_that_loses_everything_is_down(void **state)
     assert_ptr_equal(error.context, &pair);
     assert_true(error.fid == &pair.ep[0]->fid || error.fid == &pair.ep[1]->fid);
     messages(8);
+    while (fi_eq_read(eq, &event, &entry, sizeof(entry), 0) == -FI_EAVAIL) {
+        assert_int_equal(fi_eq_readerr(eq, &error, 0), sizeof(error));
+        events++;
+    }
+    dup2(before, STDERR_FILENO);
+    close(before);
+    assert_int_equal(downs_told(log), events);
+    assert_true(events <= 2);
+    fclose(log);
     for (int i = 0; i < 2; i++)
         assert_int_equal(fi_close(&pair.ep[i]->fid), 0);
     assert_int_equal(fi_close(&eq->fid), 0);
@@ -600,6 +628,8 @@ int main(void)
         cmocka_unit_test(a_region_of_a_later_place_is_closed),
         cmocka_unit_test(a_region_closed_under_many_ends_each_once),
     };
+
+    setenv("FI_LOG_LEVEL", "warn", 1);
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
