@@ -293,21 +293,56 @@ static void records_that_cannot_be_are_refused(void **state)
         assert_non_null(again(&all[i], 0, &got));
 }
 
+static void is_said(const char *reason, const char *wrong)
+{
+    assert_non_null(wrong);
+    assert_string_equal(wrong, reason);
+}
+
+static void loans_that_cannot_be_are_refused(void **state)
+{
+    struct rxd_record got, loan = {.kind = RXD_LENT, .place_count = 1};
+
+    is_said("a place of no bytes", again(&loan, 0, &got));
+    loan.size = 2;
+    loan.places[0].len = 1;
+    is_said("an access of another size than its memory", again(&loan, 0, &got));
+    loan.place_count = 2;
+    is_said("a place of no bytes", again(&loan, 0, &got));
+    loan.place_count = RXD_PLACES + 1;
+    is_said("an access of too many places, or none, or a message with places",
+            again(&loan, 0, &got));
+}
+
 /* Of a write, and a message, of 8000 bytes. */
 static void segments_that_cannot_be_are_refused(void **state)
 {
+    static const char count[] = "a request of too many segments, or one",
+                      empty[] = "a segment of no bytes, or beyond all memory",
+                      other[] = "segments of another size than their request",
+                      both[] = "a request that is to be read at several places, and at one or not "
+                               "at all";
     static const struct {
+        const char *message, *write; /* what is wrong with it */
         unsigned flags, count;
         struct fi_rma_iov segments[5];
     } all[] = {
-        {0, 0, {{0}}},
-        {0, 1, {{1, 8000, 1}}},
-        {0, 5, {{1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}}},
-        {0, 2, {{1, 8000, 1}, {1, 0, 1}}},
-        {0, 2, {{1, 4000, 1}, {1, 4001, 1}}},
-        {0, 2, {{1, 8001, 1}, {1, UINT64_MAX, 1}}},
-        {RXD_READABLE, 2, {{1, 4000, 1}, {1, 4000, 1}}},
-        {RXD_FOLLOWED, 2, {{1, 4000, 1}, {1, 4000, 1}}},
+        {count, count, 0, 0, {{0}}},
+        {count, count, 0, 1, {{1, 8000, 1}}},
+        {count,
+         count,
+         0,
+         5,
+         {{1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}, {1, 1600, 1}}},
+        {empty, empty, 0, 2, {{1, 8000, 1}, {1, 0, 1}}},
+        {other, other, 0, 2, {{1, 4000, 1}, {1, 4001, 1}}},
+        {empty, empty, 0, 2, {{1, 8001, 1}, {1, UINT64_MAX, 1}}},
+        {both, both, RXD_READABLE, 2, {{1, 4000, 1}, {1, 4000, 1}}},
+        {both,
+         "a record with flags that it has not",
+         RXD_FOLLOWED,
+         2,
+         {{1, 4000, 1}, {1, 4000, 1}}},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -320,11 +355,11 @@ static void segments_that_cannot_be_are_refused(void **state)
                                          .segments = all[i].segments,
                                          .places = {{16, 8000, 7}}};
 
-        assert_non_null(again(&record, 0, &got));
+        is_said(all[i].write, again(&record, 0, &got));
         record.kind = RXD_MSG;
         record.place_count = 0;
         record.follows = 1;
-        assert_non_null(again(&record, 0, &got));
+        is_said(all[i].message, again(&record, 0, &got));
     }
 }
 
@@ -388,6 +423,7 @@ int main(void)
         cmocka_unit_test(whole_messages_are_written_alike),
         cmocka_unit_test(only_whole_messages_take_the_short_way),
         cmocka_unit_test(records_that_cannot_be_are_refused),
+        cmocka_unit_test(loans_that_cannot_be_are_refused),
         cmocka_unit_test(segments_that_cannot_be_are_refused),
         cmocka_unit_test(a_message_has_no_places),
         cmocka_unit_test(heads_say_who_sends),
