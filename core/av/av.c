@@ -33,9 +33,18 @@ fi_addr_t av_find(struct av *av, const void *addr)
     return found;
 }
 
-fi_addr_t av_source(const struct av *av, fi_addr_t addr)
+fi_addr_t av_user_id(const struct av *av, fi_addr_t addr)
 {
     return av_table_id(av->table, addr);
+}
+
+int av_identify(struct av *av, fi_addr_t addr, fi_addr_t user_id)
+{
+    int rc = av_table_set_id(av->table, addr, user_id);
+
+    if (!rc && user_id != addr)
+        __atomic_store_n(&av->identifies, true, __ATOMIC_RELAXED);
+    return rc;
 }
 
 size_t av_limit(const struct av *av)
@@ -192,7 +201,7 @@ static int av_set_user_id(struct fid_av *fid, fi_addr_t fi_addr, fi_addr_t user_
         return -FI_EBADFLAGS;
     pthread_mutex_lock(&av->mutex);
     if (av->flags & FI_AV_USER_ID && av_addr(av, fi_addr))
-        rc = av_table_set_id(av->table, fi_addr, user_id);
+        rc = av_identify(av, fi_addr, user_id);
     if (!rc && av->kind)
         av->kind->identified(av, fi_addr);
     pthread_mutex_unlock(&av->mutex);
@@ -353,7 +362,8 @@ int av_open_kind(struct domain *domain, struct fi_av_attr *attr, const struct av
     if (!av)
         return -FI_ENOMEM;
     rc = create_table(av, attr->count);
-    if (!rc && av->flags & FI_AV_USER_ID)
+    av->identifies = av->flags & FI_AV_USER_ID;
+    if (!rc && av->identifies)
         av_table_require_ids(av->table);
     if (!rc && attr->name)
         rc = av_shared_open(av, attr);

@@ -88,6 +88,7 @@ struct av {
     struct av_shared *shared;   /* of a named one, or NULL */
     const struct av_kind *kind; /* of addresses of a part's own form, or NULL */
     struct av_keys *keys;       /* with FI_AV_AUTH_KEY, or NULL */
+    bool identifies;            /* an address may have a user id that is not its index. Atomic */
 };
 
 /*
@@ -119,7 +120,15 @@ const void *av_addr(const struct av *av, fi_addr_t addr);
 /* The fi_addr_t of an address, or FI_ADDR_NOTAVAIL. */
 fi_addr_t av_find(struct av *av, const void *addr);
 /* The source that completions report for addr: addr, or its user id (FI_AV_USER_ID). Lock-free. */
-fi_addr_t av_source(const struct av *av, fi_addr_t addr);
+fi_addr_t av_user_id(const struct av *av, fi_addr_t addr); /* where there may be one */
+static inline fi_addr_t av_source(const struct av *av, fi_addr_t addr)
+{
+    bool identifies = __atomic_load_n(&av->identifies, __ATOMIC_RELAXED);
+
+    return __builtin_expect(identifies, 0) ? av_user_id(av, addr) : addr;
+}
+/* Gives it one. Control lock held. -FI_ENOMEM. */
+int av_identify(struct av *av, fi_addr_t addr, fi_addr_t user_id);
 /* How many indices have ever been used: all valid fi_addr_t are below. */
 size_t av_limit(const struct av *av);
 

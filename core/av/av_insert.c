@@ -113,7 +113,7 @@ static inline int take_in(const struct insertion *in, uint64_t index, bool fresh
     int rc = 0;
 
     if (in->flags & FI_AV_USER_ID)
-        rc = av_table_set_id(av->table, index, in->fi_addr[in->index]);
+        rc = av_identify(av, index, in->fi_addr[in->index]);
     if (rc || !av->kind)
         return rc;
     if (fresh)

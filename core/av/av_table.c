@@ -354,6 +354,8 @@ int av_table_set_id(struct av_table *table, uint64_t index, fi_addr_t id)
     unsigned chunk = chunk_of(index, &offset);
     fi_addr_t *ids = table->ids[chunk];
 
+    if (!ids && id == index && !table->ids_required)
+        return 0;
     if (!ids) {
         count = (size_t)1 << (chunk + FIRST_BITS);
         ids = malloc(count * sizeof(*ids));

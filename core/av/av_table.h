@@ -45,8 +45,8 @@ void av_table_share(struct av_table *table, void (*missing)(void *owner), void *
 size_t av_table_limit(const struct av_table *table);
 
 /*
- * User ids, in memory of their own from the first use on. An entry without one reports its own
- * index, or FI_ADDR_NOTAVAIL after av_table_require_ids. -FI_ENOMEM.
+ * User ids, in memory of their own from the first one on that is not its index. An entry without
+ * one reports its own index, or FI_ADDR_NOTAVAIL after av_table_require_ids. -FI_ENOMEM.
  */
 void av_table_require_ids(struct av_table *table);
 int av_table_set_id(struct av_table *table, uint64_t index, fi_addr_t id);

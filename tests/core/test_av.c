@@ -300,7 +300,7 @@ static void services_and_symmetric_ranges(void **state)
 static void user_ids_replace_the_source(void **state)
 {
     struct fid_av *av = open_av(FI_SOCKADDR_IN, FI_AV_USER_ID);
-    struct sockaddr_in list[2] = {in4(1, 1), in4(2, 1)};
+    struct sockaddr_in list[4] = {in4(1, 1), in4(2, 1), in4(3, 1), in4(4, 1)};
     fi_addr_t out[2] = {77, 88};
 
     assert_int_equal(fi_av_insert(av, list, 2, out, FI_AV_USER_ID, NULL), -FI_EINVAL);
@@ -316,12 +316,19 @@ static void user_ids_replace_the_source(void **state)
     close_av(av);
 
     av = open_av(FI_SOCKADDR_IN, 0);
-    assert_int_equal(fi_av_insert(av, list, 1, NULL, 0, NULL), 1);
+    out[0] = 0;
+    assert_int_equal(fi_av_insert(av, list, 1, out, FI_AV_USER_ID, NULL), 1);
+    assert_int_equal(av_source(av_of(av), 0), 0);
     out[0] = 99;
     assert_int_equal(fi_av_insert(av, list + 1, 1, out, FI_AV_USER_ID, NULL), 1);
     assert_int_equal(out[0], 1);
     assert_int_equal(av_source(av_of(av), 1), 99);
     assert_int_equal(av_source(av_of(av), 0), 0);
+    out[0] = 2;
+    assert_int_equal(fi_av_insert(av, list + 2, 1, out, FI_AV_USER_ID, NULL), 1);
+    assert_int_equal(av_source(av_of(av), 2), 2);
+    assert_int_equal(fi_av_insert(av, list + 3, 1, NULL, 0, NULL), 1);
+    assert_int_equal(av_source(av_of(av), 3), 3);
     assert_int_equal(fi_av_set_user_id(av, 0, 5, 0), -FI_EINVAL);
     close_av(av);
 }
