@@ -34,10 +34,10 @@ struct lnx_ep {
     bool no_local;         /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
     unsigned context_bits; /* of addresses, which name a receive context */
     /* The short ways (lnx_quick.c), from fi_enable on. */
-    size_t quick_below;                 /* for less than so many bytes */
-    bool locked;                        /* the progress domain has a lock */
-    bool matches;                       /* receives go to the engine */
-    struct fid_ep *below[LNX_BRANCHES]; /* of the branches */
+    size_t quick_below;                     /* for less than so many bytes */
+    bool locked;                            /* the progress domain has a lock */
+    bool matches;                           /* receives go to the engine */
+    struct fid_ep *below[LNX_BRANCHES + 1]; /* of the branches; of LNX_NO_BRANCH NULL */
     size_t count;
     struct lnx_branch_ep branch[LNX_BRANCHES];
     struct fid_peer_cq dropped; /* where nothing but counters is bound: sink of own */

@@ -5,6 +5,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/table.h"
+
 enum {
     LONGEST_PAUSE = 16000, /* ns, between looks at a silent branch */
 };
@@ -66,32 +68,128 @@ static bool look_and_see(const struct lnx_drive *drive)
     return written(drive) != before;
 }
 
-/* Of one branch of several, with a queue that shows its traffic. */
-static void drive_poll(struct progress_source *source)
+static inline struct lnx_drive *drive_of(struct progress_source *source)
 {
-    struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
-    bool busy = *drive->busy == drive;
+    return object_of(source, struct lnx_drive, below.source);
+}
 
-    if (busy && drive->counts) {
-        look(drive);
-    } else if (!busy && silence_skips(&drive->silence, LONGEST_PAUSE)) {
-        return;
-    } else if (look_and_see(drive)) {
+static inline bool is_plain(const struct lnx_drive *drive)
+{
+    return drive->drives->busy == drive && drive->counts;
+}
+
+/* Of one branch of several, with a queue that shows its traffic. */
+static void see(struct lnx_drive *drive)
+{
+    struct lnx_drives *drives = drive->drives;
+
+    if (look_and_see(drive)) {
         silence_end(&drive->silence);
         progress_takes++;
-        *drive->busy = drive;
+        if (drives->busy != drive)
+            drives->plain = NULL;
+        drives->busy = drive;
     } else {
         silence_found_nothing(&drive->silence);
     }
 }
 
+/* The branch is silent: from now on the one with traffic, if it shows that by itself, is looked at
+ * without a question to this one. */
+static inline void skip(struct lnx_drive *drive)
+{
+    struct lnx_drives *drives = drive->drives;
+    struct lnx_drive *busy = drives->busy;
+
+    if (busy && busy->counts && busy->below.driven && drives->count == drive->domain->count)
+        drives->plain = busy;
+    drives->skips = drive->silence.skips;
+}
+
+static void drive_poll(struct progress_source *source)
+{
+    struct lnx_drive *drive = drive_of(source);
+
+    if (is_plain(drive))
+        look(drive);
+    else if (drive->drives->busy != drive && silence_skips(&drive->silence, LONGEST_PAUSE))
+        skip(drive);
+    else
+        see(drive);
+}
+
+/* ---- The application's reads ---- */
+
+/* A turn for the branches but the one with traffic. The sources are at most two, of branches. */
+static __attribute__((noinline)) void look_at_others(struct progress *root,
+                                                     struct lnx_drives *drives)
+{
+    const struct lnx_drive *plain = drives->plain;
+
+    for (int i = 0; i < 2; i++) {
+        struct lnx_drive *drive = drive_of(root->pair[i]);
+
+        if (drive == plain)
+            continue;
+        drive->silence.skips = 0;
+        drive_poll(&drive->below.source);
+        drives->skips = drive->silence.skips;
+    }
+}
+
+/* progress_poll_root, which looks at the branch with traffic past the list of sources, and at the
+ * silent one now and then. */
+static inline void drive_root(struct progress *root)
+{
+    struct progress_source *first = root->pair[0], *second = root->pair[1];
+    bool own = first && first->poll == drive_poll && (!second || second->poll == drive_poll);
+    struct lnx_drives *drives = own ? drive_of(first)->drives : NULL;
+
+    if (__builtin_expect(!drives || !drives->plain || root->driving, 0)) {
+        progress_poll_root(root);
+        return;
+    }
+    progress_note_reader(root);
+    root->driving = true;
+    progress_poll_lower(drives->plain->below.driven);
+    if (second && __builtin_expect(drives->skips-- <= 1, 0))
+        look_at_others(root, drives);
+    root->driving = false;
+}
+
+/* The commonest read: of an empty queue, whose entries go straight to the reader. */
+static ssize_t quick_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct cq *cq = object_of(fid, struct cq, fid);
+    struct progress *root;
+    size_t got;
+
+    if (progress_forked(cq->progress))
+        return -FI_EOPBADSTATE;
+    root = progress_enter(cq->progress);
+    if (__builtin_expect(!count || !cq_is_empty(cq), 0))
+        return cq_read_entered(cq, root, buf, count);
+    cq_direct(cq, buf, count);
+    drive_root(root);
+    got = cq_direct_end(cq);
+    if (__builtin_expect(
+            root->locked || cq->concurrent || cq->failed || progress_has_others(cq->progress), 0))
+        return cq_read_end(cq, root, got);
+    return got ? (ssize_t)got : -FI_EAGAIN;
+}
+
+static struct fi_ops_cq quick_ops = {.size = sizeof(quick_ops), .read = quick_read};
+
 static int drive_trywait(struct progress_source *source)
 {
-    struct lnx_drive *drive = object_of(source, struct lnx_drive, below.source);
+    struct lnx_drive *drive = drive_of(source);
     int rc = lower_cq_trywait(drive->below.lower, drive->below.cq);
 
-    if (rc)
-        silence_end(&drive->silence); /* a waiter that polls on shall see it */
+    if (rc) { /* a waiter that polls on shall see it */
+        silence_end(&drive->silence);
+        if (drive->drives->busy != drive)
+            drive->drives->plain = NULL;
+    }
     return rc;
 }
 
@@ -106,17 +204,21 @@ int lnx_drives_open(struct lnx_drives *drives, struct lnx_domain *domain, size_t
 
         drive->domain = domain;
         drive->below.part = "lnx";
-        drive->busy = &drives->busy;
-        drive->counts = branch->local;
+        drive->drives = drives;
+        drive->counts = branch->local || domain->count == 1;
         drive->below.source.trywait = drive_trywait;
         drive->below.source.reach = branch;
-        /* Alone it is looked at each time; so is what completes elsewhere. */
-        drive->top = top && top->sink == &top->peer && domain->count > 1 ? top : NULL;
+        /* A branch that completes elsewhere is looked at each time. */
+        drive->top = top && top->sink == &top->peer ? top : NULL;
         drive->below.source.poll = drive->top ? drive_poll : NULL;
         rc = lower_source_open(&drive->below, branch->lower, branch->domain, size,
                                lnx_relay_init(&drive->relay, domain, (unsigned)drives->count, sink),
                                domain->progress);
         drives->count += !rc;
+    }
+    if (!rc && domain->count == 1) { /* and so is the only branch */
+        drives->busy = &drives->branch[0];
+        drives->plain = drives->branch[0].below.driven ? drives->busy : NULL;
     }
     if (rc)
         lnx_drives_close(drives, domain->progress);
@@ -127,6 +229,7 @@ int lnx_drives_close(struct lnx_drives *drives, struct progress *progress)
 {
     int rc = 0;
 
+    drives->plain = NULL;
     while (drives->count && !rc) {
         rc = lower_source_close(&drives->branch[drives->count - 1].below, progress);
         drives->count -= !rc;
@@ -170,6 +273,8 @@ int lnx_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq *
     }
     own = &cq->base.cq;
     cq->base.close_lowers = close_drives;
+    if (own->sink == &own->peer)
+        own->fid.ops = table_inherit(&quick_ops, own->fid.ops);
     rc = progress_merge(domain->progress, own->progress);
     if (!rc)
         rc = lnx_drives_open(&cq->drives, domain, own->size, own->sink, own);

@@ -11,6 +11,8 @@
 #include "layers/lnx/lnx_domain.h"
 #include "layers/lnx/lnx_relay.h"
 
+struct lnx_drives;
+
 /* Polls one branch. */
 struct lnx_drive {
     struct lnx_domain *domain;
@@ -18,14 +20,16 @@ struct lnx_drive {
     struct lnx_relay relay;
     struct cq *top; /* where completions show that the branch has traffic, or NULL */
     struct silence silence;
-    bool counts; /* within the node: it has progress_takes count what it takes, if it yields */
-    struct lnx_drive **busy; /* of its queue: the one that found something last, or NULL */
+    bool counts; /* by itself what it takes (progress_takes), being within the node; or is alone */
+    struct lnx_drives *drives; /* of its queue */
 };
 
 /* A queue of each branch, written to sink. */
 struct lnx_drives {
     struct lnx_drive branch[LNX_BRANCHES];
-    struct lnx_drive *busy;
+    struct lnx_drive *busy;  /* the one that found something last, or NULL */
+    struct lnx_drive *plain; /* that, where the others are silent and it needs but to be driven */
+    unsigned skips;          /* until those have a turn */
     size_t count;
 };
 

@@ -194,6 +194,75 @@ static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc
     return ep_tagged_ops.recv(fid, buf, len, desc, src, tag, ignore, context);
 }
 
+/* ---- The same without a lock, where a peer has one path ---- */
+
+/* NULL: take the other way. */
+static inline __attribute__((always_inline)) struct fid_ep *free_branch(const struct lnx_ep *ep,
+                                                                        fi_addr_t *peer, size_t len)
+{
+    const struct lnx_av *av = ep->av;
+    const struct lnx_path *path;
+
+    if (__builtin_expect(len >= ep->quick_below || *peer >= av->path_count ||
+                             lnx_av_state(ep->domain) & LNX_AV_CHANGED,
+                         0))
+        return NULL;
+    path = &av->paths[*peer];
+    *peer = path->addr;
+    return ep->below[path->branch];
+}
+
+/* A branch that has no room just now is driven, so that the caller may try again. */
+static inline ssize_t sent(struct fid_ep *fid, ssize_t rc)
+{
+    if (__builtin_expect(rc == -FI_EAGAIN, 0))
+        lnx_ep_drive(ep_of(fid));
+    return rc;
+}
+
+static ssize_t free_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                         fi_addr_t dest, void *context)
+{
+    fi_addr_t peer = dest;
+    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+
+    if (__builtin_expect(below != NULL, 1))
+        return sent(fid, fi_send(below, buf, len, desc, peer, context));
+    return quick_send(fid, buf, len, desc, dest, context);
+}
+
+static ssize_t free_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+{
+    fi_addr_t peer = dest;
+    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+
+    if (__builtin_expect(below != NULL, 1))
+        return sent(fid, fi_inject(below, buf, len, peer));
+    return quick_inject(fid, buf, len, dest);
+}
+
+static ssize_t free_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                          fi_addr_t dest, uint64_t tag, void *context)
+{
+    fi_addr_t peer = dest;
+    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+
+    if (__builtin_expect(below != NULL, 1))
+        return sent(fid, fi_tsend(below, buf, len, desc, peer, tag, context));
+    return quick_tsend(fid, buf, len, desc, dest, tag, context);
+}
+
+static ssize_t free_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                            uint64_t tag)
+{
+    fi_addr_t peer = dest;
+    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+
+    if (__builtin_expect(below != NULL, 1))
+        return sent(fid, fi_tinject(below, buf, len, peer, tag));
+    return quick_tinject(fid, buf, len, dest, tag);
+}
+
 /* ---- Calls that the only branch takes as they are ---- */
 
 /* It matches by itself, needs no lock and, just now, knows peers by the join's numbers. */
@@ -205,14 +274,6 @@ static inline bool is_straight(struct fid_ep *fid)
 static inline struct fid_ep *sole_branch(struct fid_ep *fid)
 {
     return ep_of(fid)->below[0];
-}
-
-/* A branch that has no room just now is driven, so that the caller may try again. */
-static inline ssize_t sent(struct fid_ep *fid, ssize_t rc)
-{
-    if (__builtin_expect(rc == -FI_EAGAIN, 0))
-        lnx_ep_drive(ep_of(fid));
-    return rc;
 }
 
 static ssize_t straight_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -301,6 +362,13 @@ static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops),
                                     .write = quick_write,
                                     .inject = quick_inject_write};
 
+static struct fi_ops_msg free_msg_ops = {
+    .size = sizeof(free_msg_ops), .recv = quick_recv, .send = free_send, .inject = free_inject};
+static struct fi_ops_tagged free_tagged_ops = {.size = sizeof(free_tagged_ops),
+                                               .recv = quick_trecv,
+                                               .send = free_tsend,
+                                               .inject = free_tinject};
+
 static struct fi_ops_msg straight_msg_ops = {.size = sizeof(straight_msg_ops),
                                              .recv = straight_recv,
                                              .send = straight_send,
@@ -342,6 +410,14 @@ static void set_straight(struct lnx_ep *ep)
         ep->fid.rma = table_inherit(&straight_rma_ops, &ep_rma_ops);
 }
 
+static void set_free(struct lnx_ep *ep)
+{
+    if (has_all(ep, OP_GROUP_MSG))
+        ep->fid.msg = table_inherit(&free_msg_ops, &ep_msg_ops);
+    if (has_all(ep, OP_GROUP_TAGGED))
+        ep->fid.tagged = table_inherit(&free_tagged_ops, &ep_tagged_ops);
+}
+
 void lnx_quick_enable(struct lnx_ep *ep)
 {
     const struct lnx_domain *domain = ep->domain;
@@ -355,4 +431,6 @@ void lnx_quick_enable(struct lnx_ep *ep)
     ep->matches = !ep->alone;
     if (ep->alone && !ep->locked)
         set_straight(ep);
+    else if (domain->rails == 1 && !ep->locked)
+        set_free(ep);
 }

@@ -167,11 +167,55 @@ static void a_queue_is_driven_when_the_one_beside_it_is_gone(void **state)
     two_queues_close(&two);
 }
 
+/* Of two endpoints of other processes, so to speak: one that is reached by the network alone. */
+static fi_addr_t distant_open(struct pair *distant, const struct pair *near, int peer)
+{
+    char address[256];
+    size_t len = sizeof(address);
+    fi_addr_t to;
+
+    pair_open(distant, "lnx;[rxm;tcp(iface=lo)]");
+    assert_int_equal(fi_getname(&near->ep[peer]->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(distant->av, address, 1, &to, 0, NULL), 1);
+    return to;
+}
+
+/* Messages come by shared memory with each read; one by the network is found, too. */
+static void a_silent_branch_is_found_beside_one_with_traffic(void **state)
+{
+    struct two_queues two;
+    struct pair distant;
+    uint64_t from = 2, to;
+    struct fi_cq_tagged_entry entry = {.tag = 0}, sent;
+    fi_addr_t peer;
+
+    two_queues_open(&two, "lnx;[shm+rxm;tcp(iface=lo)]");
+    peer = distant_open(&distant, &two.pair, 1);
+    for (int i = 0; i < MESSAGES; i++)
+        reads_of_message(&two.pair, two.out, two.in);
+    assert_int_equal(fi_trecv(two.pair.ep[1], &to, 8, NULL, FI_ADDR_UNSPEC, 2, 0, &to), 0);
+    while (fi_tsend(distant.ep[0], &from, 8, NULL, peer, 2, &from) == -FI_EAGAIN)
+        fi_cq_read(distant.cq, NULL, 0);
+    for (int i = 0; entry.tag != 2 && i < PATIENCE; i++) {
+        assert_int_equal(fi_trecv(two.pair.ep[1], &to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &to), 0);
+        assert_int_equal(fi_tsend(two.pair.ep[0], &from, 8, NULL, two.pair.to[1], 1, &from), 0);
+        for (int got = 0; !got;)
+            got = fi_cq_read(two.in[1], &entry, 1) == 1;
+        while (fi_cq_read(two.out[0], &sent, 1) == 1)
+            ;
+        fi_cq_read(distant.cq, NULL, 0);
+    }
+    assert_int_equal(entry.tag, 2);
+    pair_close(&distant);
+    two_queues_close(&two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_silent_branch_is_looked_at_rarely),
         cmocka_unit_test(a_branch_with_two_queues_has_traffic),
+        cmocka_unit_test(a_silent_branch_is_found_beside_one_with_traffic),
         cmocka_unit_test_prestate(a_queue_is_driven_when_the_one_beside_it_is_gone,
                                   (void *)"lnx;[rxm;tcp(iface=lo)]"),
         cmocka_unit_test_prestate(a_queue_is_driven_when_the_one_beside_it_is_gone,
