@@ -40,6 +40,17 @@ static void make_joined(unsigned char *raw, size_t size, uint32_t number)
         raw[1] = (unsigned char)(raw[1] + (i == 1 ? 0 : raw[i]));
 }
 
+/* "fi_shm://..." with another number at its end. */
+static void make_named(unsigned char *raw, size_t size, uint32_t number)
+{
+    char digits[16];
+    size_t len = (size_t)snprintf(digits, sizeof digits, "%07u", number);
+
+    if (size < len + sizeof "fi_shm://")
+        bench_die("the address '%.*s' has no room for a number", (int)size, (const char *)raw);
+    memcpy(raw + size - 1 - len, digits, len);
+}
+
 /* ADDRESSES of the form that the stack has, each of *size bytes. */
 static unsigned char *make_addresses(struct bench_stack *stack, size_t *size)
 {
@@ -57,6 +68,8 @@ static unsigned char *make_addresses(struct bench_stack *stack, size_t *size)
         memcpy(all + i * *size, name, *size);
         if (stack->info->addr_format == FI_SOCKADDR_IN)
             memcpy(all + i * *size, &addr, sizeof addr);
+        else if (stack->info->addr_format == FI_ADDR_STR)
+            make_named(all + i * *size, *size, i);
         else
             make_joined(all + i * *size, *size, i);
     }
