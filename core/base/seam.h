@@ -69,6 +69,9 @@ enum {
      * When the call returns no byte of it lands any more; its end is reported as ever, perhaps from
      * inside of the call. Not from inside of a report of that endpoint. */
     OPT_STOP_READ = -0x57450028,
+    /* size_t, fi_getopt, of an endpoint of reliable packets. 1: a packet to a peer that is gone
+     * ends in an error also where another endpoint has its address now. */
+    OPT_SESSIONS = -0x57450029,
 };
 
 struct eq;

@@ -363,12 +363,27 @@ static void take_away(struct message_ep *ep, fi_addr_t addr)
         ep->wire->removed(peer);
 }
 
-/* Whose address is at another place now, or at none. */
-static void refresh_sources(struct message_ep *ep)
+static bool was_removed(const struct av_changes *changes, fi_addr_t addr)
+{
+    if (addr == FI_ADDR_UNSPEC || changes->removed_count > AV_WATCH_REMOVED)
+        return addr != FI_ADDR_UNSPEC;
+    for (size_t i = 0; i < changes->removed_count; i++) {
+        if (changes->removed[i] == addr)
+            return true;
+    }
+    return false;
+}
+
+/* Whose address was removed, though nothing was posted to it, or is at another place now, or at
+ * none. */
+static void refresh_sources(struct message_ep *ep, const struct av_changes *changes)
 {
     for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {
-        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next)
+        for (struct message_peer *peer = ep->buckets[i]; peer; peer = peer->next) {
+            if (ep->wire->removed && was_removed(changes, peer->addr))
+                ep->wire->removed(peer);
             set_source(peer, find_addr(peer));
+        }
     }
 }
 
@@ -386,7 +401,7 @@ void message_peers_take_changes(struct message_ep *ep)
         for (size_t i = 0; i < changes.removed_count; i++)
             take_away(ep, changes.removed[i]);
     }
-    refresh_sources(ep);
+    refresh_sources(ep, &changes);
 }
 
 bool message_peer_is_idle(const struct message_peer *peer)

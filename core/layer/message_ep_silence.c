@@ -74,6 +74,8 @@ void message_seconds_run(struct message_ep *ep)
         return;
     ep->second_ms = now + ASK_MS;
     ep->seconds++;
+    if (ep->wire->second)
+        ep->wire->second(ep);
 }
 
 int message_silence_sleep(struct message_ep *ep)

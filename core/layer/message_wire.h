@@ -56,6 +56,7 @@ struct message_wire {
     /* All that was under way has ended with err: message_peer_drop, and begins anew. */
     void (*peer_reset)(struct message_peer *peer, int err);
     void (*ask)(struct message_peer *peer); /* for a sign of life */
+    void (*second)(struct message_ep *ep);  /* has passed, where ep->counts. May be NULL */
 
     /* Packets out: those that wait, as the lower takes them (message_peer_stall if it does not);
      * more: others follow at once. One is with the lower no more (message_packet_sent). One with

@@ -56,6 +56,12 @@ static size_t drops(struct endpoint *base)
                : count;
 }
 
+/* A packet to a session that the peer's endpoint does not have is answered by RESET. */
+static size_t sessions(struct endpoint *base)
+{
+    return 1;
+}
+
 static int set_reader(struct endpoint *base, const void *value, size_t len)
 {
     struct arq_ep *ep = arq_ep_of(base);
@@ -66,6 +72,7 @@ static int set_reader(struct endpoint *base, const void *value, size_t len)
 static const struct endpoint_option options[] = {
     {.name = OPT_READER, .kind = OPTION_FUNCTION, .set = set_reader},
     {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = drops},
+    {.name = OPT_SESSIONS, .kind = OPTION_SIZE, .size = sessions},
     {.name = OPT_PACKET_ROOM, .kind = OPTION_ANSWER, .answer = packet_room},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},

@@ -53,6 +53,12 @@ static int set_events(struct endpoint *base, const void *value, size_t len)
     return 0;
 }
 
+/* Each rail has connections, or sessions, with a peer. */
+static size_t sessions(struct endpoint *base)
+{
+    return 1;
+}
+
 static int set_reader(struct endpoint *base, const void *value, size_t len)
 {
     struct mrail_ep *ep = mrail_ep_of(base);
@@ -62,6 +68,7 @@ static int set_reader(struct endpoint *base, const void *value, size_t len)
 
 static const struct endpoint_option options[] = {
     {.name = OPT_READER, .kind = OPTION_FUNCTION, .set = set_reader},
+    {.name = OPT_SESSIONS, .kind = OPTION_SIZE, .size = sessions},
     {.name = OPT_EVENTS, .kind = OPTION_FUNCTION, .set = set_events},
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_CLOSE_WAIT, .kind = OPTION_FUNCTION, .set = packet_ep_set_close_wait},

@@ -5,6 +5,7 @@
  *
  *   rxd_ep      endpoints, and the table       rxd_post     operations become requests
  *   rxd_peer    peers, and their ends          rxd_out      packets out
+ *   rxd_life    one life of a peer, and ours towards it, after another
  *   rxd_in      packets in, in their order     rxd_message  messages meet their receives
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
  *   rxd_read    bytes that the lower reads     rxd_lend     reads, whose target lends its memory
@@ -81,22 +82,30 @@ struct rxd_inbound {
     _Alignas(struct fi_rma_iov) uint8_t bytes[]; /* the places are behind them */
 };
 
+/* Bits of rxd_peer.known. */
+enum {
+    RXD_KNOWS_US = 1, /* it has answered our present life, so packets need no introduction */
+    RXD_DOUBTED = 2,  /* its address was removed: another endpoint may be there when we send */
+    RXD_LEFT = 4,     /* it has left, and the lower may still have connections to it, which fail */
+};
+
 struct rxd_peer {
     struct message_peer base;
     /* Identity */
-    uint64_t number;             /* that the peer uses; of ep->numbers */
-    uint64_t epoch, their_epoch; /* 0: the peer has not said it yet */
-    uint64_t forgotten;          /* epochs to here are over */
-    uint32_t theirs;             /* the number that we use; 0: not known yet */
-    bool introduced;             /* the peer uses our number */
-    bool answer : 1;             /* the peer does not know its number */
-    bool lends : 1;              /* it knows RXD_LENT, RXD_BORROWS, RXD_SEGMENTS */
-    uint8_t own_len;             /* of the name; 0: it is an IP address */
-    uint8_t unasked;             /* bytes that it takes so, in RXD_UNASKED_UNIT */
+    struct rxd_past *past; /* of rxd_life.c; or NULL */
+    uint32_t number;       /* that the peer uses; of ep->numbers */
+    uint32_t mine, life;   /* ours for it; its present one, 0: none is known */
+    uint32_t theirs;       /* the number that we use; 0: not known yet */
+    uint8_t known;         /* one value, so that a quick message looks once */
+    bool answer : 1;       /* the peer does not know its number */
+    bool lends : 1;        /* it knows RXD_LENT, RXD_BORROWS, RXD_SEGMENTS */
+    uint8_t own_len;       /* of the name; 0: it is an IP address */
+    uint8_t unasked;       /* bytes that it takes so, in RXD_UNASKED_UNIT */
     /* Out. base.out has packets without an order. */
     struct list ordered;
     unsigned in_flight; /* packets in base.flying */
     uint32_t next_out, acked;
+    uint32_t seen_out; /* next_out a second ago, over a lower without sessions */
     /* In */
     uint32_t following; /* bytes that it has announced, which come before any other request */
     struct list held;
@@ -117,7 +126,7 @@ struct rxd_ep {
     uint64_t last_key;   /* that was asked for, of regions with the lower */
     struct list reading; /* struct rxd_packet, contexts of reads */
     struct ids numbers;
-    uint64_t last_epoch;
+    uint32_t salt;    /* numbers on the wire are xored with it */
     long long met_ms; /* when the address vector was looked through for a peer; or 0 */
 };
 
@@ -166,11 +175,48 @@ char *rxd_peer_text(const struct message_peer *peer, char text[ADDR_TEXT_MAX]);
 struct message_peer *rxd_peer_at(struct message_ep *ep, const void *raw, int *rc);
 struct message_peer *rxd_peer_new(const void *name);
 int rxd_peer_open(struct message_peer *peer);
-/* It has another epoch now, or has begun. */
+/* Other lives begin. */
 void rxd_peer_reset(struct message_peer *peer, int err);
 void rxd_peer_ask(struct message_peer *peer);
 void rxd_dropped(struct message_packet *packet);
 void rxd_bye(struct message_ep *ep);
+
+/* ---- rxd_life.c ---- */
+
+enum rxd_hearing {
+    RXD_HEARD,  /* it counts in the peer's present life */
+    RXD_LATE,   /* it is dropped */
+    RXD_HELD,   /* it may be of a life that begins: rxd_life_hold */
+    RXD_UNTOLD, /* there is no memory for it */
+};
+
+void rxd_life_salt(struct rxd_ep *ep);
+/* -FI_ENOMEM. */
+int rxd_life_open(struct rxd_peer *peer);
+/* The present lives are over. ours: the peer, which is there, does not know that. */
+void rxd_life_end(struct rxd_peer *peer, bool ours);
+void rxd_life_close(struct message_peer *peer);
+/* Is there something to tell by a packet of no records? */
+bool rxd_life_tells(const struct rxd_peer *peer);
+/* The introduction of a packet, which tells that, or not; but for what every one has. */
+void rxd_life_put(const struct rxd_peer *peer, bool tells, struct rxd_head *head);
+/* The packet has left. */
+void rxd_life_told(struct rxd_peer *peer);
+/* An introduction has come. content: in a packet with records, or in the order. */
+enum rxd_hearing rxd_life_hear(struct rxd_peer *peer, const struct rxd_head *head, bool content);
+/* Is there room for one more that is RXD_HELD? */
+bool rxd_life_may_hold(struct rxd_peer *peer);
+/* Takes the packet over; it comes again when a life begins. */
+void rxd_life_hold(struct rxd_peer *peer, struct message_packet *packet, fi_addr_t src);
+/* The peer says that it leaves; that it is here. */
+void rxd_life_left(struct rxd_peer *peer);
+void rxd_life_here(struct rxd_peer *peer, uint32_t id);
+/* An entry of struct message_wire; an operation for a peer that is RXD_DOUBTED or RXD_LEFT:
+ * -FI_EAGAIN. */
+void rxd_life_removed(struct message_peer *peer);
+ssize_t rxd_life_admit(struct rxd_peer *peer);
+/* A second has passed, over a lower without sessions. */
+void rxd_life_second(struct message_ep *ep);
 
 /* ---- rxd_post.c ---- */
 
@@ -194,7 +240,7 @@ static inline bool rxd_ends_early(const struct rxd_peer *peer, const struct op *
     const uint64_t more =
         FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | OP_DELIVERED;
 
-    return peer->introduced && !(op->flags & more);
+    return peer->known == RXD_KNOWS_US && !(op->flags & more);
 }
 
 /* The usual message: it is in one packet, and ends when the lower has that. */

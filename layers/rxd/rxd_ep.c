@@ -76,6 +76,7 @@ static int open_ep(struct message_ep *base)
 
     list_init(&ep->reading);
     ids_init(&ep->numbers, INDEX_BITS, 32);
+    rxd_life_salt(ep);
     ep->heads = rxd_heads(lower);
     ep->room = (max < RXD_PAYLOAD_MAX ? max : RXD_PAYLOAD_MAX) - ep->heads;
     /* Contexts are closed one by one, so nothing of theirs is with the lower, which stays. */
@@ -121,11 +122,20 @@ static bool stops(const struct rxd_ep *ep)
            !fi_setopt(&ep->base.lower->fid, FI_OPT_ENDPOINT, OPT_STOP_READ, &none, sizeof(none));
 }
 
+/* Is another endpoint at a peer's address told from it by the lower? */
+static bool has_sessions(const struct message_ep *ep)
+{
+    size_t yes = 0, size = sizeof(yes);
+
+    return !fi_getopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_SESSIONS, &yes, &size) && yes;
+}
+
 static void prepare(struct message_ep *base)
 {
     read_in_place(base);
     rxd_ep_of(base)->read_max = read_max(rxd_ep_of(base));
     rxd_ep_of(base)->stops = stops(rxd_ep_of(base));
+    base->counts = !has_sessions(base);
 }
 
 static void closed(struct message_ep *base)
@@ -159,8 +169,11 @@ static const struct message_wire wire = {
     .peer_at = rxd_peer_at,
     .peer_new = rxd_peer_new,
     .peer_open = rxd_peer_open,
+    .removed = rxd_life_removed,
+    .peer_close = rxd_life_close,
     .peer_reset = rxd_peer_reset,
     .ask = rxd_peer_ask,
+    .second = rxd_life_second,
     .flush = rxd_flush,
     .sent = rxd_sent,
     .dropped = rxd_dropped,

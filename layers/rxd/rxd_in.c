@@ -14,6 +14,16 @@ enum {
     MEET_MS = 100, /* between two looks through the address vector */
 };
 
+/* A packet. */
+struct incoming {
+    struct rxd_peer *peer;
+    struct rxd_records records;
+    fi_addr_t src; /* as the lower told */
+    uint32_t sequence;
+    bool deferred; /* it came before */
+    bool next;     /* of a life that is not there yet */
+};
+
 /* ---- Who sends ---- */
 
 /* The lower knows all peers that we have by its AV, and a new one only from now on. One whose
@@ -25,51 +35,6 @@ static bool is_from(const struct rxd_ep *ep, const struct rxd_peer *peer, bool d
     if (src == FI_ADDR_NOTAVAIL)
         return !peer || deferred || !ep->base.domain->fabric->lower->peer;
     return peer && src == peer->base.lower;
-}
-
-/* A peer takes our state for the first one that it had with us, and goes on with its own, which we
- * have left: it had not heard of us when that ended. It learns from another epoch of ours. */
-static void begin_again(struct rxd_peer *peer)
-{
-    rxd_peer_reset(&peer->base, FI_ECONNRESET);
-    peer->base.gone = false;
-    peer->answer = true;
-    message_peer_attend(&peer->base);
-}
-
-/* An introduction: of a peer that is new, that has started again, or that does not know yet that we
- * know it. */
-static struct rxd_peer *introduced(struct rxd_ep *ep, struct rxd_peer *peer,
-                                   const struct rxd_head *head, bool *again)
-{
-    if (!peer && head->name.own_len == ep->name.own_len)
-        peer = rxd_peer_of(message_peer_of(&ep->base, &head->name));
-    *again = !peer;
-    if (!peer || head->epoch < peer->their_epoch)
-        return NULL;
-    if (head->epoch <= peer->forgotten) {
-        if (head->number == (uint32_t)peer->number)
-            begin_again(peer);
-        return NULL;
-    }
-    if (peer->their_epoch && head->epoch > peer->their_epoch)
-        rxd_peer_reset(&peer->base, FI_ECONNRESET);
-    if (head->number && head->number != (uint32_t)peer->number) {
-        peer->answer = true; /* for a state that we have left, perhaps with a program before us */
-        message_peer_attend(&peer->base);
-        return NULL;
-    }
-    peer->their_epoch = head->epoch;
-    peer->theirs = head->giving;
-    peer->unasked = head->unasked;
-    peer->lends = head->abilities & RXD_LENDS;
-    if (head->number) {
-        peer->introduced = true;
-    } else {
-        peer->answer = true;
-        message_peer_attend(&peer->base);
-    }
-    return peer;
 }
 
 /* Of the lower's address vector. */
@@ -120,34 +85,76 @@ static bool meet(struct rxd_ep *ep, const struct rxd_name *name)
 /* 0 is no peer's number: the endpoint has it. */
 static struct rxd_peer *find_numbered(const struct rxd_ep *ep, uint32_t number)
 {
+    number ^= ep->salt;
     return number ? ids_find(&ep->numbers, number) : NULL;
 }
 
-/* again: there is no memory for a peer now. */
-static struct rxd_peer *sender(struct rxd_ep *ep, const struct rxd_head *head, bool deferred,
-                               fi_addr_t src, bool *again)
+/* The peer of an introduction, if the packet counts in its present life; else NULL and *fate. */
+static struct rxd_peer *introduced(struct rxd_ep *ep, struct incoming *incoming,
+                                   const struct rxd_head *head, size_t len, enum message_fate *fate)
 {
-    bool intro = head->flags & RXD_INTRO;
-    struct rxd_peer *peer =
-        intro ? find_named(ep, &head->name, src) : find_numbered(ep, head->number);
+    struct rxd_peer *peer = incoming->peer;
 
-    if (!peer && !intro)
-        return NULL; /* for a state that we have left, or for another endpoint */
-    if (!peer && rxd_name_is_any(&head->name)) {
-        *again = src == FI_ADDR_NOTAVAIL && meet(ep, &head->name);
-        if (*again)
-            return NULL;
-        message_say_wrong(&ep->base, "a packet of an endpoint of every interface, at none of the "
-                                     "addresses that are known");
+    if (!peer && head->name.own_len == ep->name.own_len)
+        peer = rxd_peer_of(message_peer_of(&ep->base, &head->name));
+    if (!peer) {
+        *fate = MESSAGE_LATER;
         return NULL;
     }
-    if (!is_from(ep, peer, deferred, src)) {
+    if (!list_empty(&peer->base.broken))
+        return NULL;
+    incoming->peer = peer;
+    switch (rxd_life_hear(peer, head, head->flags & RXD_ORDERED || len > rxd_head_size(head))) {
+    case RXD_HEARD: return peer;
+    case RXD_UNTOLD: *fate = MESSAGE_LATER; return NULL;
+    case RXD_HELD:
+        incoming->next = rxd_life_may_hold(peer);
+        *fate = incoming->next ? MESSAGE_KEPT : MESSAGE_OVER;
+        return NULL;
+    default: return NULL;
+    }
+}
+
+/* The peer that introduces itself, likewise. */
+static __attribute__((noinline)) struct rxd_peer *introduction(struct rxd_ep *ep,
+                                                               struct incoming *incoming,
+                                                               const struct rxd_head *head,
+                                                               size_t len, enum message_fate *fate)
+{
+    struct rxd_peer *peer = find_named(ep, &head->name, incoming->src);
+
+    if (!peer && rxd_name_is_any(&head->name)) {
+        if (incoming->src == FI_ADDR_NOTAVAIL && meet(ep, &head->name))
+            *fate = MESSAGE_LATER;
+        else
+            message_say_wrong(&ep->base, "a packet of an endpoint of every interface, at none of "
+                                         "the addresses that are known");
+        return NULL;
+    }
+    if (!is_from(ep, peer, incoming->deferred, incoming->src)) {
         message_say_wrong(&ep->base, "a packet in the name of another peer");
         return NULL;
     }
-    if (intro)
-        return introduced(ep, peer, head, again);
-    peer->introduced = true;
+    incoming->peer = peer;
+    return introduced(ep, incoming, head, len, fate);
+}
+
+/* NULL, and the packet's fate: MESSAGE_OVER, unless it is another. */
+static struct rxd_peer *sender(struct rxd_ep *ep, struct incoming *incoming,
+                               const struct rxd_head *head, size_t len, enum message_fate *fate)
+{
+    struct rxd_peer *peer;
+
+    if (__builtin_expect(head->flags & RXD_INTRO, 0))
+        return introduction(ep, incoming, head, len, fate);
+    peer = find_numbered(ep, head->number);
+    if (!peer)
+        return NULL; /* for a state that we have left, or for another endpoint */
+    if (!is_from(ep, peer, incoming->deferred, incoming->src)) {
+        message_say_wrong(&ep->base, "a packet in the name of another peer");
+        return NULL;
+    }
+    peer->known |= RXD_KNOWS_US;
     return peer;
 }
 
@@ -200,6 +207,13 @@ static void take_done(struct rxd_peer *peer, const struct rxd_record *record)
     message_op_answered(op, (int)record->size, 0);
 }
 
+static void take_question(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    const struct rxd_record here = {.kind = RXD_HERE, .id = record->id};
+
+    rxd_out_control(peer, &here);
+}
+
 static const char *take_record(struct rxd_peer *peer, const struct rxd_record *record)
 {
     if (__builtin_expect(peer->following, 0) && record->kind < RXD_BYE)
@@ -212,7 +226,9 @@ static const char *take_record(struct rxd_peer *peer, const struct rxd_record *r
     case RXD_GONE: rxd_take_gone(peer, record); return NULL;
     case RXD_FOLLOW: return rxd_message_more(peer, record);
     case RXD_LENT: return rxd_borrow(peer, record);
-    case RXD_BYE: message_peer_break(&peer->base, FI_ECONNRESET, NULL); return NULL;
+    case RXD_ASK: take_question(peer, record); return NULL;
+    case RXD_HERE: rxd_life_here(peer, record->id); return NULL;
+    case RXD_BYE: rxd_life_left(peer); return NULL;
     default: return rxd_remote(peer, record);
     }
 }
@@ -275,13 +291,6 @@ void rxd_run(struct message_peer *base)
 
 /* ---- A packet ---- */
 
-struct incoming {
-    struct rxd_peer *peer;
-    struct rxd_records records;
-    uint32_t sequence;
-    bool deferred; /* it came before, when there was no memory */
-};
-
 /* Where it belongs among those that are held; NULL: it is there twice. */
 static struct list *place_of(struct rxd_peer *peer, uint32_t sequence)
 {
@@ -327,10 +336,10 @@ static enum message_fate take_ordered(struct incoming *incoming)
 
 /* raw: behind the prefix. */
 static enum message_fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size_t len,
-                                     fi_addr_t src, struct incoming *incoming)
+                                     struct incoming *incoming)
 {
+    enum message_fate fate = MESSAGE_OVER;
     struct rxd_head head = {0};
-    bool again = false;
     const char *wrong = rxd_head_get(raw, len, &head);
     struct rxd_peer *peer;
 
@@ -338,11 +347,9 @@ static enum message_fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size
         message_say_wrong(&ep->base, wrong);
         return MESSAGE_OVER;
     }
-    peer = sender(ep, &head, incoming->deferred, src, &again);
-    if (__builtin_expect(again, 0))
-        return MESSAGE_LATER;
+    peer = sender(ep, incoming, &head, len, &fate);
     if (!peer || !list_empty(&peer->base.broken))
-        return MESSAGE_OVER;
+        return fate;
     peer->base.heard = true;
     peer->base.gone = false;
     if (!acked(peer, head.ack)) {
@@ -363,30 +370,54 @@ static enum message_fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size
 enum message_fate rxd_in_packet(struct message_packet *packet, fi_addr_t src)
 {
     struct message_ep *ep = packet->ep;
-    struct incoming incoming = {.deferred = packet->tries < MESSAGE_TRIES};
+    struct incoming incoming = {.src = src, .deferred = packet->tries < MESSAGE_TRIES};
     enum message_fate fate = take_packet(rxd_ep_of(ep), rxd_packet_of(packet)->bytes + ep->prefix,
-                                         packet->len - ep->prefix, src, &incoming);
+                                         packet->len - ep->prefix, &incoming);
 
-    if (fate == MESSAGE_KEPT)
+    if (fate == MESSAGE_KEPT && incoming.next)
+        rxd_life_hold(incoming.peer, packet, src);
+    else if (fate == MESSAGE_KEPT)
         hold(rxd_packet_of(packet), &incoming);
     return fate;
 }
 
 /* ---- Packets in the lower's memory ---- */
 
+/* A packet with these bytes; NULL without memory. */
+static struct rxd_packet *copy(struct rxd_ep *ep, const uint8_t *bytes, size_t len)
+{
+    struct rxd_packet *packet = len <= ep->heads + ep->room ? mr_pool_get(&ep->base.packets) : NULL;
+
+    if (!packet)
+        return NULL;
+    packet->base.ep = &ep->base;
+    packet->base.peer = NULL;
+    packet->base.from = NULL;
+    packet->base.in = true;
+    packet->base.len = len;
+    list_init(&packet->base.link);
+    memcpy(packet->bytes, bytes, len);
+    return packet;
+}
+
+static bool hold_next(struct rxd_ep *ep, const struct incoming *incoming, const uint8_t *bytes,
+                      size_t len, fi_addr_t src)
+{
+    struct rxd_packet *packet = copy(ep, bytes, len);
+
+    if (packet)
+        rxd_life_hold(incoming->peer, &packet->base, src);
+    return packet;
+}
+
 /* False: there is no memory. */
 static bool hold_copy(struct rxd_ep *ep, struct incoming *incoming)
 {
     size_t rest = incoming->records.len - incoming->records.at;
-    struct rxd_packet *packet =
-        rest <= ep->heads + ep->room ? mr_pool_get(&ep->base.packets) : NULL;
+    struct rxd_packet *packet = copy(ep, incoming->records.bytes + incoming->records.at, rest);
 
     if (!packet)
         return false;
-    packet->base.ep = &ep->base;
-    packet->base.in = true;
-    list_init(&packet->base.link);
-    memcpy(packet->bytes, incoming->records.bytes + incoming->records.at, rest);
     incoming->records.bytes = packet->bytes;
     incoming->records.at = 0;
     incoming->records.len = rest;
@@ -397,15 +428,19 @@ static bool hold_copy(struct rxd_ep *ep, struct incoming *incoming)
 bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
 {
     struct rxd_ep *ep = rxd_ep_of(arg);
-    struct incoming incoming = {.deferred = false};
+    struct incoming incoming = {.src = src};
     enum message_fate fate;
 
     if (__builtin_expect(!ep->base.buckets, 0))
         return true; /* the lower is being closed, and there are no peers any more */
-    fate = take_packet(ep, bytes, len, src, &incoming);
-    if (__builtin_expect(fate == MESSAGE_LATER, 0))
+    fate = take_packet(ep, bytes, len, &incoming);
+    if (__builtin_expect(fate == MESSAGE_OVER, 1))
+        return true;
+    if (fate == MESSAGE_LATER)
         return false;
-    if (fate == MESSAGE_OVER || hold_copy(ep, &incoming))
+    if (incoming.next)
+        return hold_next(ep, &incoming, bytes, len, src);
+    if (hold_copy(ep, &incoming))
         return true;
     if (!incoming.records.at)
         return false;

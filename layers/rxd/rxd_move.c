@@ -82,7 +82,7 @@ size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
     uint32_t used = peer->next_out - peer->acked + 1;
     size_t room;
 
-    if (!most || !peer->theirs || !peer->introduced || post->flags & FI_FENCE ||
+    if (!most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
         peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
         return 0;
     room = (RXD_WINDOW / 2 - used) * rxd_piece_room(&peer->base);

@@ -98,7 +98,7 @@ void rxd_out_gone(struct message_peer *peer, uint32_t taker)
 
 /* ---- To the lower ---- */
 
-static uint8_t *put_head(struct rxd_packet *packet)
+static __attribute__((noinline)) uint8_t *put_introduction(struct rxd_packet *packet, bool tells)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     struct rxd_head head = {
@@ -106,19 +106,27 @@ static uint8_t *put_head(struct rxd_packet *packet)
         .number = peer->theirs,
         .sequence = packet->ordered ? packet->sequence : 0,
         .ack = peer->next_in,
+        .unasked = RXD_UNASKED / RXD_UNASKED_UNIT,
+        .abilities = RXD_LENDS,
+        .name = rxd_ep_of(peer->base.ep)->name,
     };
     uint8_t *start;
 
-    if (!peer->theirs || !peer->introduced) {
-        head.flags |= RXD_INTRO;
-        head.epoch = peer->epoch;
-        head.giving = (uint32_t)peer->number;
-        head.unasked = RXD_UNASKED / RXD_UNASKED_UNIT;
-        head.abilities = RXD_LENDS;
-        head.name = rxd_ep_of(peer->base.ep)->name;
-    }
+    rxd_life_put(peer, tells, &head);
     start = packet->records - rxd_head_size(&head);
     rxd_head_put(&head, start);
+    return start - peer->base.ep->prefix;
+}
+
+static uint8_t *put_head(struct rxd_packet *packet, bool tells)
+{
+    const struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
+    uint8_t *start = packet->records - RXD_HEAD_SIZE;
+
+    if (__builtin_expect(!peer->theirs || !(peer->known & RXD_KNOWS_US) || tells, 0))
+        return put_introduction(packet, tells);
+    rxd_head_put_number(start, packet->ordered ? RXD_ORDERED : 0, peer->theirs,
+                        packet->ordered ? packet->sequence : 0, peer->next_in);
     return start - peer->base.ep->prefix;
 }
 
@@ -150,7 +158,8 @@ static void end_early(struct list *ops)
 static bool send_packet(struct rxd_packet *packet, bool more)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
-    uint8_t *start = put_head(packet);
+    bool tells = !packet->ordered && !packet->base.len && rxd_life_tells(peer);
+    uint8_t *start = put_head(packet, tells);
     size_t len = (size_t)(packet->records - start) + packet->base.len;
     struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out;
     struct list early; /* the packet may be sent, and gone, when the lower returns */
@@ -163,8 +172,12 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     peer->base.ep->owed += owed;
     peer->in_flight++;
     if (message_packet_send(&packet->base, queue, start, len, &slices, more)) {
-        peer->told = peer->next_in;
-        peer->answer = false;
+        if (__builtin_expect(tells, 0)) {
+            rxd_life_told(peer);
+        } else {
+            peer->told = peer->next_in;
+            peer->answer = false;
+        }
         end_early(&early);
         return true;
     }
@@ -184,7 +197,7 @@ bool rxd_out_send_lone(struct rxd_packet *packet)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     const struct message_slices none = {.count = 0};
-    uint8_t *start = put_head(packet);
+    uint8_t *start = put_head(packet, false);
     struct list queue;
 
     packet->owed = true;
@@ -219,9 +232,9 @@ static bool may_leave(const struct rxd_packet *packet)
            oldest == list_item(packet->early.next, struct rxd_op, in_packet);
 }
 
-static bool owes_ack(const struct rxd_peer *peer)
+static bool owes_answer(const struct rxd_peer *peer)
 {
-    return peer->answer || peer->next_in - peer->told >= RXD_WINDOW / 4;
+    return peer->answer || rxd_life_tells(peer) || peer->next_in - peer->told >= RXD_WINDOW / 4;
 }
 
 /* The next ordered packet, if it may leave; or NULL. */
@@ -262,7 +275,7 @@ void rxd_flush(struct message_peer *base, bool more)
     struct rxd_peer *peer = rxd_peer_of(base);
     bool all = list_empty(&base->broken) && flush_urgent(peer, more) && flush_ordered(peer, more);
 
-    if (all && owes_ack(peer) && rxd_out_urgent(peer, 0))
+    while (all && owes_answer(peer) && rxd_out_urgent(peer, 0))
         all = flush_urgent(peer, more);
     if (!all && list_empty(&base->broken))
         message_peer_stall(base);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Peers: their names, numbers and epochs, and what ends with them. */
+/* Peers: their names, and what ends with them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/clock.h"
 #include "layers/rxd/rxd.h"
 
 /* ---- Names ---- */
@@ -81,14 +80,7 @@ struct message_peer *rxd_peer_new(const void *arg)
 
 int rxd_peer_open(struct message_peer *base)
 {
-    struct rxd_peer *peer = rxd_peer_of(base);
-    struct rxd_ep *ep = rxd_ep_of(base->ep);
-
-    peer->number = ids_add(&ep->numbers, peer);
-    if (peer->number == IDS_NONE)
-        return -FI_ENOMEM;
-    peer->epoch = clock_epoch(&ep->last_epoch);
-    return 0;
+    return rxd_life_open(rxd_peer_of(base));
 }
 
 /* ---- Ends ---- */
@@ -127,22 +119,13 @@ static void drop_packets(struct rxd_peer *peer)
 void rxd_peer_reset(struct message_peer *base, int err)
 {
     struct rxd_peer *peer = rxd_peer_of(base);
-    struct rxd_ep *ep = rxd_ep_of(base->ep);
 
     list_detach(&base->broken);
     drop_packets(peer);
-    ids_remove(&ep->numbers, peer->number);
-    peer->number = ids_add(&ep->numbers, peer); /* there is room: that which was just left */
-    peer->epoch = clock_epoch(&ep->last_epoch);
-    peer->forgotten = peer->their_epoch > peer->forgotten ? peer->their_epoch : peer->forgotten;
-    peer->their_epoch = 0;
-    peer->theirs = 0;
-    peer->introduced = peer->answer = false;
-    peer->unasked = 0;
-    peer->lends = false;
+    rxd_life_end(peer, message_is_ours(err));
     peer->following = 0;
     base->gone = !message_is_ours(err);
-    peer->next_out = peer->acked = peer->next_in = peer->told = 0;
+    peer->next_out = peer->acked = peer->seen_out = peer->next_in = peer->told = 0;
     peer->in_flight = 0;
     message_peer_drop(base, err);
     if (!message_is_ours(err))
@@ -155,7 +138,7 @@ void rxd_peer_ask(struct message_peer *base)
 {
     if (!rxd_out_urgent(rxd_peer_of(base), 0))
         return;
-    rxd_peer_of(base)->introduced = false;
+    rxd_peer_of(base)->known &= (uint8_t)~RXD_KNOWS_US;
     message_peer_attend(base);
 }
 

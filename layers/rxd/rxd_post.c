@@ -269,6 +269,18 @@ static ssize_t start_atomic(struct rxd_peer *peer, const struct message_posting 
     return rc;
 }
 
+/* All but the quick ones. */
+static ssize_t start(struct rxd_peer *peer, const struct message_posting *posting)
+{
+    if (__builtin_expect(peer->known & (RXD_DOUBTED | RXD_LEFT), 0))
+        return rxd_life_admit(peer);
+    switch (posting->op->group) {
+    case OP_GROUP_RMA: return start_rma(peer, posting);
+    case OP_GROUP_ATOMIC: return start_atomic(peer, posting);
+    default: return start_message(peer, posting);
+    }
+}
+
 ssize_t rxd_start(struct message_peer *base, const struct message_posting *posting)
 {
     const struct op *op = posting->op;
@@ -276,10 +288,9 @@ ssize_t rxd_start(struct message_peer *base, const struct message_posting *posti
     ssize_t rc;
 
     switch (op->group) {
-    case OP_GROUP_RMA: rc = start_rma(peer, posting); break;
-    case OP_GROUP_ATOMIC: rc = start_atomic(peer, posting); break;
-    default:
-        rc = rxd_is_quick(peer, op) ? rxd_start_quick(peer, posting) : start_message(peer, posting);
+    case OP_GROUP_RMA:
+    case OP_GROUP_ATOMIC: rc = start(peer, posting); break;
+    default: rc = rxd_is_quick(peer, op) ? rxd_start_quick(peer, posting) : start(peer, posting);
     }
     if (!rc && !list_empty(&peer->ordered))
         rxd_out_added(peer, op->flags & FI_MORE);

@@ -6,15 +6,14 @@
 #include "core/base/little_endian.h"
 
 enum {
-    MAGIC_0 = 'W',
-    MAGIC_1 = 'x',
     /* Offsets. */
     AT_VERSION = 2,
     AT_FLAGS = 3,
     AT_NUMBER = 4,
     AT_SEQUENCE = 8,
     AT_ACK = 12,
-    AT_EPOCH = 0,
+    AT_LIFE = 0,
+    AT_VIEW = 4,
     AT_GIVING = 8,
     AT_FAMILY = 12,
     AT_OWN_LEN = 13,
@@ -98,34 +97,35 @@ static bool get_name(const uint8_t *raw, size_t len, struct rxd_name *name)
 
 void rxd_head_put(const struct rxd_head *head, uint8_t *raw)
 {
-    raw[0] = MAGIC_0;
-    raw[1] = MAGIC_1;
-    raw[AT_VERSION] = RXD_VERSION;
-    raw[AT_FLAGS] = head->flags;
-    put32(raw + AT_NUMBER, head->number);
-    put32(raw + AT_SEQUENCE, head->sequence);
-    put32(raw + AT_ACK, head->ack);
+    rxd_head_put_number(raw, head->flags, head->number, head->sequence, head->ack);
     if (!(head->flags & RXD_INTRO))
         return;
     raw += RXD_HEAD_SIZE;
-    put64(raw + AT_EPOCH, head->epoch);
+    put32(raw + AT_LIFE, head->life);
+    put32(raw + AT_VIEW, head->view);
     put32(raw + AT_GIVING, head->giving);
     put_name(&head->name, raw);
     raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED] = head->unasked;
     raw[head->name.own_len ? AT_ABILITIES_OWN : AT_ABILITIES] = head->abilities;
 }
 
+static bool has_sense(uint8_t flags)
+{
+    return flags <= (RXD_INTRO | RXD_ORDERED) || flags == (RXD_INTRO | RXD_PROPOSES) ||
+           flags == (RXD_INTRO | RXD_RENEWS);
+}
+
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
 {
     if (len < RXD_HEAD_SIZE)
         return "a packet shorter than its head";
-    if (raw[0] != MAGIC_0 || raw[1] != MAGIC_1)
+    if (get16(raw) != RXD_MAGIC)
         return "a packet of another protocol";
     if (raw[AT_VERSION] != RXD_VERSION)
         return "a packet of another version";
     head->flags = raw[AT_FLAGS];
-    if (head->flags & ~(RXD_INTRO | RXD_ORDERED))
-        return "a packet with unknown flags";
+    if (__builtin_expect(!has_sense(head->flags), 0))
+        return "a packet with flags that it cannot have";
     head->number = get32(raw + AT_NUMBER);
     head->sequence = get32(raw + AT_SEQUENCE);
     head->ack = get32(raw + AT_ACK);
@@ -134,10 +134,14 @@ const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head)
     if (len < RXD_HEAD_SIZE + RXD_INTRO_OWN)
         return "a packet shorter than its introduction";
     raw += RXD_HEAD_SIZE;
-    head->epoch = get64(raw + AT_EPOCH);
+    head->life = get32(raw + AT_LIFE);
+    head->view = get32(raw + AT_VIEW);
     head->giving = get32(raw + AT_GIVING);
-    if (!head->epoch || !head->giving || !get_name(raw, len - RXD_HEAD_SIZE, &head->name))
+    if (!head->life || !head->giving || !get_name(raw, len - RXD_HEAD_SIZE, &head->name))
         return "an introduction that says nothing";
+    if (head->flags > (RXD_INTRO | RXD_ORDERED) &&
+        (!head->view || len > RXD_HEAD_SIZE + rxd_intro_size(&head->name)))
+        return "a proposal to no life, or with records";
     head->unasked = raw[head->name.own_len ? AT_UNASKED_OWN : AT_UNASKED];
     head->abilities = raw[head->name.own_len ? AT_ABILITIES_OWN : AT_ABILITIES];
     return NULL;
@@ -259,10 +263,10 @@ static const char *check_kind(const struct rxd_record *record, bool ordered)
         [RXD_READ] = RXD_TO_CONTEXT | RXD_BORROWS,
         [RXD_ATOMIC] = RXD_TO_CONTEXT,
         [RXD_PULL] = RXD_AGAIN,
-        [RXD_LENT] = 0,
+        [RXD_HERE] = 0,
     };
 
-    if (record->kind < RXD_MSG || record->kind > RXD_LENT)
+    if (record->kind < RXD_MSG || record->kind > RXD_HERE)
         return "a record of an unknown kind";
     if (ordered != rxd_is_ordered(record->kind))
         return "a record in a packet of another kind";
@@ -332,6 +336,8 @@ static const char *check_sizes(const struct rxd_record *record)
     case RXD_READ:
     case RXD_BYE:
     case RXD_GONE:
+    case RXD_ASK:
+    case RXD_HERE:
     case RXD_PULL: return record->len ? "bytes where there are none" : NULL;
     case RXD_DONE:
         return record->len || record->size > STATUS_MAX ? "an end with a wrong status" : NULL;

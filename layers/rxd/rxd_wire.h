@@ -17,7 +17,8 @@
 #include "layers/rxd/rxd_name.h"
 
 enum {
-    RXD_VERSION = 2,
+    RXD_MAGIC = 'W' | 'x' << 8,
+    RXD_VERSION = 3,
     RXD_HEAD_SIZE = 16,
     RXD_INTRO_SIZE = 40, /* of an IP address */
     RXD_INTRO_OWN = 16,  /* of an address of the lower's own form, which follows */
@@ -33,15 +34,21 @@ enum {
 enum rxd_head_flag {
     RXD_INTRO = 1,   /* the sender says who it is */
     RXD_ORDERED = 2, /* requests, to be carried out in the order of `sequence` */
+    /* With an introduction, of no records: the sender's life may be the next one, or is one that
+     * has left the life which knew the receiver's (rxd_life.c). */
+    RXD_PROPOSES = 4,
+    RXD_RENEWS = 8,
 };
 
 struct rxd_head {
     uint8_t flags;
-    uint32_t number;   /* that the receiver gave to the sender; 0: the sender knows none yet */
+    uint32_t number;   /* that the receiver gave to the sender; 0: it knows none, so it has an
+                        * introduction, whose view counts */
     uint32_t sequence; /* of an ordered packet; of others 0 */
     uint32_t ack;      /* ordered packets below were carried out */
     /* With RXD_INTRO: */
-    uint64_t epoch;       /* of the sender's state for this receiver; a later one is larger */
+    uint32_t life;        /* the sender's, for this receiver: random, not 0 */
+    uint32_t view;        /* the receiver's life that the sender knows, or 0 */
     uint32_t giving;      /* the number that the receiver is to use */
     uint8_t unasked;      /* it takes so much of a message unasked; 0: it knows no such bytes */
     uint8_t abilities;    /* RXD_LENDS; bits that mean nothing to us are those of later ones */
@@ -61,6 +68,8 @@ enum rxd_kind {
     RXD_FOLLOW,  /* ordered, behind its message `id`: bytes from `size` on, unasked */
     RXD_LENT, /* the bytes of READ `id` are for the lower's reads, at its places, until the reader
                   * says DONE to loan `taker`, or asks for them (PULL) */
+    RXD_ASK,  /* the sender waits for RXD_HERE with that id */
+    RXD_HERE,
 };
 
 enum rxd_record_flag {
@@ -126,6 +135,15 @@ static inline size_t rxd_head_size(const struct rxd_head *head)
 }
 
 void rxd_head_put(const struct rxd_head *head, uint8_t *raw);
+/* One without an introduction. */
+static inline void rxd_head_put_number(uint8_t *raw, uint8_t flags, uint32_t number,
+                                       uint32_t sequence, uint32_t ack)
+{
+    put32(raw, RXD_MAGIC | (uint32_t)RXD_VERSION << 16 | (uint32_t)flags << 24);
+    put32(raw + 4, number);
+    put32(raw + 8, sequence);
+    put32(raw + 12, ack);
+}
 /* NULL, and *head; or what is wrong with these bytes. */
 const char *rxd_head_get(const uint8_t *raw, size_t len, struct rxd_head *head);
 

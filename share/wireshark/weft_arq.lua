@@ -8,7 +8,8 @@ local rxd = Proto("weft_rxd", "Weft messages (rxd)")
 
 local HEADER, TOKEN = 56, 24
 local types = {[0] = "OPEN", "TOKEN", "ACCEPT", "DATA", "ACK", "PROBE", "RESET", "CLOSE"}
-local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE", "FOLLOW"}
+local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE", "FOLLOW", "LENT", "ASK",
+    "HERE"}
 
 local a = {
     version = ProtoField.uint8("arq.version", "Version", base.DEC, nil, 0xf0),
@@ -37,10 +38,13 @@ local r = {
     version = ProtoField.uint8("weft_rxd.version", "Version"),
     intro = ProtoField.bool("weft_rxd.intro", "Introduction", 8, nil, 1),
     ordered = ProtoField.bool("weft_rxd.ordered", "Ordered", 8, nil, 2),
+    proposes = ProtoField.bool("weft_rxd.proposes", "Proposes its life", 8, nil, 4),
+    renews = ProtoField.bool("weft_rxd.renews", "Has left its former life", 8, nil, 8),
     number = ProtoField.uint32("weft_rxd.number", "Number of the sender"),
     sequence = ProtoField.uint32("weft_rxd.sequence", "Sequence"),
     ack = ProtoField.uint32("weft_rxd.ack", "Carried out below"),
-    epoch = ProtoField.uint64("weft_rxd.epoch", "Epoch"),
+    life = ProtoField.uint32("weft_rxd.life", "Life", base.HEX),
+    view = ProtoField.uint32("weft_rxd.view", "Life of the receiver that it knows", base.HEX),
     giving = ProtoField.uint32("weft_rxd.giving", "Number given"),
     unasked = ProtoField.uint8("weft_rxd.unasked", "Takes unasked, in KiB"),
     addr = ProtoField.bytes("weft_rxd.addr", "Address"),
@@ -104,8 +108,8 @@ local function record(range, at, tree)
     if math.floor(flags / 8) % 2 == 1 and not (take(r.memory, 8) and take(r.key, 8)) then return nil end
     if math.floor(flags / 16) % 2 == 1 and not take(r.context, 4) then return nil end
     if math.floor(flags / 32) % 2 == 1 and not take(r.follows, 4) then return nil end
-    if (kind == 3 or kind == 4 or kind == 6) and not take(r.taker, 4) then return nil end
-    if kind >= 2 and kind <= 4 then
+    if (kind == 3 or kind == 4 or kind == 6 or kind == 11) and not take(r.taker, 4) then return nil end
+    if kind >= 2 and kind <= 4 or kind == 11 then
         if pos + 4 > range:len() then return nil end
         if not take(r.places, 4 + 24 * range(pos, 1):uint()) then return nil end
     end
@@ -120,12 +124,15 @@ local function show_rxd(buffer, pinfo, tree)
     sub:add(r.version, range(2, 1))
     sub:add(r.intro, range(3, 1))
     sub:add(r.ordered, range(3, 1))
+    sub:add(r.proposes, range(3, 1))
+    sub:add(r.renews, range(3, 1))
     sub:add_le(r.number, range(4, 4))
     sub:add_le(r.sequence, range(8, 4))
     sub:add_le(r.ack, range(12, 4))
     if range(3, 1):uint() % 2 == 1 then
         if range:len() < 56 then sub:add_proto_expert_info(bad) return end
-        sub:add_le(r.epoch, range(16, 8))
+        sub:add_le(r.life, range(16, 4))
+        sub:add_le(r.view, range(20, 4))
         sub:add_le(r.giving, range(24, 4))
         sub:add(r.unasked, range(range(28, 1):uint() == 1 and 30 or 29, 1))
         sub:add(r.addr, range(28, 28))

@@ -71,7 +71,8 @@ static void check_head(const struct rxd_head *head)
     must(again.ack == head->ack && again.flags == head->flags);
     if (!(head->flags & RXD_INTRO))
         return;
-    must(again.epoch == head->epoch && again.giving == head->giving);
+    must(head->life && (head->view || head->flags <= (RXD_INTRO | RXD_ORDERED)));
+    must(again.life == head->life && again.view == head->view && again.giving == head->giving);
     must(again.unasked == head->unasked && again.abilities == head->abilities);
     must(rxd_name_equal(&again.name, &head->name));
 }

@@ -190,7 +190,7 @@ struct packet {
 static struct writer {
     struct end end;
     struct packet heard; /* the last one */
-    uint64_t own, epoch; /* its state, and a's for it */
+    uint32_t own, life;  /* its life, and a's for it */
     uint32_t number;     /* that a gave it */
     uint32_t next;       /* sequence */
     uint8_t tells;
@@ -216,7 +216,7 @@ static bool pump(struct writer *writer)
     writer->heard.len = entry.len;
     intro = bytes[3] & 1;
     if (intro) {
-        memcpy(&writer->epoch, bytes + 16, sizeof(writer->epoch));
+        memcpy(&writer->life, bytes + 16, sizeof(writer->life));
         memcpy(&writer->number, bytes + 24, sizeof(writer->number));
         assert_int_equal(bytes[29], TELLS);
     }
@@ -245,12 +245,13 @@ static void say(struct writer *writer, bool ordered, uint32_t ack, const void *r
     uint32_t sequence = ordered ? writer->next++ : 0;
 
     memset(bytes, 0, INTRO);
-    memcpy(bytes, "Wx\2", 3);
+    memcpy(bytes, "Wx\3", 3);
     bytes[3] = ordered ? 3 : 1;
     memcpy(bytes + 4, &writer->number, 4);
     memcpy(bytes + 8, &sequence, 4);
     memcpy(bytes + 12, &ack, 4);
-    memcpy(bytes + 16, &writer->own, 8);
+    memcpy(bytes + 16, &writer->own, 4);
+    memcpy(bytes + 20, &writer->life, 4);
     bytes[24] = 7;
     bytes[28] = 4;
     bytes[29] = writer->tells;
@@ -267,7 +268,7 @@ static void begin(struct writer *writer)
     time_t limit = deadline();
 
     writer->own++;
-    writer->number = writer->next = 0;
+    writer->number = writer->next = writer->life = 0;
     say(writer, false, 0, NULL, 0);
     while (!writer->number) {
         pump(writer);
@@ -383,12 +384,12 @@ static void lies_end_what_is_under_way(void **state)
     open_end(&a, MESSAGES);
     open_writer(writer, TELLS);
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        uint64_t before = writer->epoch;
+        uint32_t before = writer->life;
         time_t limit = deadline();
 
         for (int j = 0; j < 2 && lies[i].len[j]; j++)
             say(writer, true, 0, lies[i].records[j], lies[i].len[j]);
-        while (writer->epoch == before) {
+        while (writer->life == before) {
             pump(writer);
             if (time(NULL) > limit)
                 fail_msg("lie %zu is believed", i);
@@ -406,7 +407,7 @@ static void bytes_are_given_again_once(void **state)
     uint8_t pull[20] = {6, 64, [8] = 0, 0, 1, [16] = 5};
     const uint8_t *record;
     unsigned given = 0;
-    uint64_t before;
+    uint32_t before;
     time_t limit = deadline();
 
     open_end(&a, MESSAGES);
@@ -425,9 +426,9 @@ static void bytes_are_given_again_once(void **state)
         hear(writer);
     }
     assert_int_equal(given, LARGE - FIRST);
-    before = writer->epoch;
+    before = writer->life;
     say(writer, false, 0, pull, sizeof(pull));
-    while (writer->epoch == before) {
+    while (writer->life == before) {
         if (pump(writer))
             hear(writer);
         assert_true(time(NULL) < limit);

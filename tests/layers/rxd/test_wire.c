@@ -74,6 +74,8 @@ static const struct rxd_record good[] = {
     {.kind = RXD_DATA, .id = 6, .size = 4096, .len = 64},
     {.kind = RXD_DONE, .id = 7, .size = 13},
     {.kind = RXD_GONE, .id = 8},
+    {.kind = RXD_ASK, .id = 8},
+    {.kind = RXD_HERE, .id = 8},
     {.kind = RXD_MSG,
      .flags = RXD_TAGGED | RXD_TO_CONTEXT,
      .id = 9,
@@ -238,7 +240,9 @@ static void records_that_cannot_be_are_refused(void **state)
     struct rxd_record got,
         all[] = {
             {.kind = 0},
-            {.kind = RXD_LENT + 1},
+            {.kind = RXD_HERE + 1},
+            {.kind = RXD_ASK, .len = 1},
+            {.kind = RXD_HERE, .flags = RXD_TAGGED},
             {.kind = RXD_MSG, .size = 1, .len = 2},
             {.kind = RXD_MSG, .size = 1},
             {.kind = RXD_READ, .flags = RXD_HAS_DATA, .place_count = 1},
@@ -383,7 +387,8 @@ static void heads_say_who_sends(void **state)
     struct rxd_head got = {0}, head = {.flags = RXD_INTRO | RXD_ORDERED,
                                        .sequence = 5,
                                        .ack = 6,
-                                       .epoch = 7,
+                                       .life = 7,
+                                       .view = 9,
                                        .giving = 8,
                                        .unasked = 200,
                                        .abilities = RXD_LENDS};
@@ -393,7 +398,8 @@ static void heads_say_who_sends(void **state)
     assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
     assert_int_equal(got.sequence, 5);
     assert_int_equal(got.ack, 6);
-    assert_int_equal(got.epoch, 7);
+    assert_int_equal(got.life, 7);
+    assert_int_equal(got.view, 9);
     assert_int_equal(got.giving, 8);
     assert_int_equal(got.unasked, 200);
     assert_int_equal(got.abilities, RXD_LENDS);
@@ -416,6 +422,43 @@ static void heads_say_who_sends(void **state)
     assert_non_null(rxd_head_get(bytes, ROOM, &got));
 }
 
+static void proposals_have_a_view_and_no_records(void **state)
+{
+    struct rxd_head got = {0}, head = {.life = 7, .view = 9, .giving = 8};
+    static const uint8_t flags[] = {
+        RXD_PROPOSES,
+        RXD_RENEWS,
+        RXD_INTRO | RXD_ORDERED | RXD_PROPOSES,
+        RXD_INTRO | RXD_ORDERED | RXD_RENEWS,
+        RXD_INTRO | RXD_PROPOSES | RXD_RENEWS,
+        RXD_INTRO | 2 * RXD_RENEWS,
+    };
+
+    assert_int_equal(addr_from_str("127.0.0.1:7471", SIZE_MAX, &head.name.addr), 0);
+    for (uint8_t kind = RXD_PROPOSES; kind <= RXD_RENEWS; kind *= 2) {
+        head.flags = RXD_INTRO | kind;
+        head.view = 9;
+        rxd_head_put(&head, bytes);
+        assert_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
+        assert_int_equal(got.flags, head.flags);
+        assert_non_null(rxd_head_get(bytes, rxd_head_size(&head) + RXD_RECORD_SIZE, &got));
+        head.view = 0;
+        rxd_head_put(&head, bytes);
+        assert_non_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
+    }
+    head.view = 9;
+    head.number = 1;
+    for (size_t i = 0; i < sizeof(flags); i++) {
+        head.flags = flags[i];
+        rxd_head_put(&head, bytes);
+        assert_non_null(rxd_head_get(bytes, RXD_HEAD_SIZE + RXD_INTRO_SIZE, &got));
+    }
+    head.flags = RXD_INTRO;
+    head.life = 0;
+    rxd_head_put(&head, bytes);
+    assert_non_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +470,7 @@ int main(void)
         cmocka_unit_test(segments_that_cannot_be_are_refused),
         cmocka_unit_test(a_message_has_no_places),
         cmocka_unit_test(heads_say_who_sends),
+        cmocka_unit_test(proposals_have_a_view_and_no_records),
     };
 
     return cmocka_run_group_tests_name("rxd: wire", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints that follow one another at one address, over loop, udp and uet, or the stack of the
- * first argument: what is sent to the next one comes, or ends in an error, and what comes from it
- * is received.
+ * Endpoints that follow one another at one address, of srd and rxd, over loop, udp and uet, or of
+ * the stack of the first argument: what is sent to the next one comes, or ends in an error, and
+ * what comes from it is received.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -382,8 +382,9 @@ int main(int argc, char **argv)
         CASE(both_may_be_others),
     };
 
-    static const char *const stacks[] = {"srd;loop(shape=srd,seed=11)", "srd;udp(iface=lo)",
-                                         "srd;uet(profile=ai-base,iface=lo)"};
+    static const char *const stacks[] = {
+        "srd;loop(shape=srd,seed=11)", "srd;udp(iface=lo)", "srd;uet(profile=ai-base,iface=lo)",
+        "rxd;loop(shape=srd,seed=11)", "rxd;udp(iface=lo)", "rxd;uet(profile=ai-base,iface=lo)"};
     int failed = 0;
 
     for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
