@@ -536,10 +536,12 @@ static int close_ep(struct endpoint *base)
     uet_drop_waiting(ep);
     tell_counters(ep);
     tell_refusals(ep);
-    progress_lock(base->binding.progress); /* a region may be closed meanwhile */
+    if (base->binding.progress)
+        progress_lock(base->binding.progress); /* a region may be closed meanwhile */
     ses_destroy(ep->ses);
     uet_loans_finish(ep);
-    progress_unlock(base->binding.progress);
+    if (base->binding.progress)
+        progress_unlock(base->binding.progress);
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);
     endpoint_finish(base);

@@ -228,9 +228,9 @@ size_t ses_busy(const struct ses *ses);
 struct pds *ses_pds(struct ses *ses);
 const struct ses_counters *ses_counters(const struct ses *ses);
 
-/* What was lent with that `held` (not NULL) is about to go: the data of it that peers may still
- * need is copied, and all of it is given back before the call returns. A read whose data finds no
- * memory is told so. */
+/* The owner of what was lent with that `held` (not NULL) wants it back: the data of it that peers
+ * may still need is copied, and all of it is given back before the call returns. A read whose data
+ * finds no memory is told so. */
 void ses_take_back(struct ses *ses, const void *held);
 
 /* A sentence about a return code; NULL for those that there are not. */
