@@ -521,8 +521,10 @@ void shm_progress_ep(struct shm_ep *ep)
     }
     if (atomic_load_explicit(&ep->doorbell->summary, memory_order_relaxed))
         taken += answer_bell(ep);
-    if (!list_empty(&ep->crosses))
+    if (!list_empty(&ep->crosses)) {
         shm_cma_step(ep);
+        taken++; /* a thread that copies is not idle, and offers no core */
+    }
     /* After all messages are taken: an application that reads the completion of a receive may never
      * make progress again, and the sender waits for its FIN. */
     if (!list_empty(&ep->busy))
