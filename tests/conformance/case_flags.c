@@ -349,7 +349,7 @@ static void selected(void)
     conf_post(p, write_with(p, out, 100, &region, 0, FI_COMPLETION | FI_DELIVERY_COMPLETE));
     conf_check(!conf_wait(p, &p->a, out).err, "the selected write");
     conf_quiet(p, 10);
-    conf_check(conf_holds(region.memory, 200, 1), "data");
+    conf_await_data(p, region.memory, 200, 1);
     conf_region_close(&region);
     conf_pair_close(p);
 }
@@ -367,6 +367,7 @@ static void flags_at_run_time(void)
     conf_region_open(p, &region, 100, FI_REMOTE_WRITE);
     conf_fill(out, 100, 1);
     conf_post(p, fi_write(p->a.ep, out, 100, NULL, p->a.peer, region.base, region.key, out));
+    conf_await_data(p, region.memory, 100, 1); /* no order keeps it before the next one */
     conf_quiet(p, 10);
     conf_check(!fi_control(&p->a.ep->fid, FI_SETOPSFLAG, &flags), "FI_SETOPSFLAG");
     conf_check(!fi_control(&p->a.ep->fid, FI_GETOPSFLAG, &read), "FI_GETOPSFLAG");

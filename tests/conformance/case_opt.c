@@ -358,10 +358,7 @@ static void closed_region(void)
         key = fi_mr_key(mr);
         conf_post(p, fi_write(p->a.ep, out, 64, NULL, p->a.peer, base_of(p, memory[i]), key, out));
         conf_check(!conf_wait(p, &p->a, out).err, "fi_write");
-        for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !conf_holds(memory[i], 64, 1);) {
-            conf_drive_pair(p);
-            conf_check(conf_now_ms() < end, "data");
-        }
+        conf_await_data(p, memory[i], 64, 1);
         conf_check(!fi_close(&mr->fid), "fi_close");
     }
     memset(memory, 0, sizeof memory);

@@ -315,6 +315,14 @@ void conf_quiet(struct conf_pair *pair, int ms)
                pair->b.seen_count);
 }
 
+void conf_await_data(struct conf_pair *pair, const void *memory, size_t len, unsigned seed)
+{
+    for (long long end = conf_now_ms() + CONF_TIMEOUT_MS; !conf_holds(memory, len, seed);) {
+        conf_drive_pair(pair);
+        conf_check(conf_now_ms() < end, "data");
+    }
+}
+
 static void *send_late(void *opaque)
 {
     struct conf_late *late = opaque;
