@@ -208,6 +208,8 @@ struct ibv_qp *efa_create_qp(struct ibv_context *context, struct ibv_qp_init_att
     if (context_device(context)->efa && size >= sizeof(named)) {
         memcpy(&named, efa, sizeof(named));
         wrong = qp_fault(attr, &named);
+        if (!wrong && named.service_level)
+            report_why("efadv_create_qp: service level %u", named.service_level);
     }
     if (wrong) {
         report_why("efadv_create_qp: %s", wrong);

@@ -473,6 +473,23 @@ static void bytes_beyond_the_window_kill(void **state)
     assert_dead();
 }
 
+/* Its variable has two names: page and program of libfabric differ. */
+static void windows_are_as_asked(void **state)
+{
+    static const char *const variables[] = {"FI_EFA_TX_MIN_CREDITS", "FI_EFA_RX_WINDOW_SIZE"};
+    struct srd_header header = {.type = SRD_LONGCTS_TAG, .total = LARGE, .tag = 4, .send_id = 1};
+
+    for (int i = 0; i < 2; i++) {
+        setenv(variables[i], "3", 1);
+        open_all(state);
+        unsetenv(variables[i]);
+        receive(4);
+        send_packet(header, "hello", 5);
+        assert_int_equal(expect(SRD_CTS).window, 3 * (PACKET - SRD_DATA_HEAD));
+        close_all(state);
+    }
+}
+
 /* ---- Errors ---- */
 
 static struct fi_cq_err_entry error_of(struct srd_header answer)
@@ -531,6 +548,7 @@ int main(void)
         CASE(windows_that_add_up_to_too_much_kill),
         CASE(more_than_is_read_kills),
         CASE(bytes_beyond_the_window_kill),
+        cmocka_unit_test(windows_are_as_asked),
         CASE(errors_have_their_number_and_text),
         CASE(errors_of_the_wire_have_one_too),
     };
