@@ -285,6 +285,7 @@ struct message_ep {
     unsigned posted, receives; /* with the lower; as many as there should be */
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
+    size_t starved;            /* as many there were when there was no memory for one more; or 0 */
     size_t owed;               /* of these: carry operations that have ended */
     size_t used;               /* operations of the application, of all contexts */
     size_t takes;              /* takers */

@@ -57,13 +57,29 @@ static bool has_room(const struct message_move *move)
     return move->at < move->limit && move->pending < move->peer->ep->ahead;
 }
 
+/* There was no memory for a packet, and none of those on their way has come back. */
+static bool is_starved(struct message_ep *ep)
+{
+    if (ep->outgoing < ep->starved)
+        ep->starved = 0;
+    return ep->starved;
+}
+
+/* The move goes on when a packet comes back, if there is one on its way. */
+static void starve(struct message_peer *peer)
+{
+    peer->ep->starved = peer->ep->outgoing;
+    if (!peer->ep->starved)
+        message_peer_break(peer, FI_ENOMEM, "no memory for a packet");
+}
+
 static void run_one(struct message_move *move)
 {
     struct message_peer *peer = move->peer;
     const struct message_wire *wire = peer->ep->wire;
     size_t room = wire->piece_room(peer);
 
-    while (has_room(move) && list_empty(&peer->broken)) {
+    while (has_room(move) && list_empty(&peer->broken) && !is_starved(peer->ep)) {
         size_t left = move->limit - move->at, made;
 
         if (!list_empty(&peer->out))
@@ -78,7 +94,7 @@ static void run_one(struct message_move *move)
             continue;
         made = wire->piece(move, left < room ? left : room);
         if (!made) {
-            message_peer_break(peer, FI_ENOMEM, "no memory for a packet");
+            starve(peer);
             return;
         }
         move->at += made;
