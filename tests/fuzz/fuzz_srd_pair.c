@@ -2,10 +2,11 @@
 /*
  * Two endpoints of srd, each of which takes a relay for its peer: the relays pass packets on in
  * any order, change, cut, repeat or lose them, and make packets of every type themselves, with
- * numbers that have passed by. Byte 0: 1 messages are ordered, 2 the lower reads and writes remote
- * memory, 4 sends have descriptors, so that packets of theirs go in bursts, 8 the lower takes and
- * tells one message in a call. Then commands. Every operation ends at most once, and nothing is
- * touched beyond receives and regions.
+ * numbers and lives that have passed by. So do strangers, whom the ends insert, and remove, later.
+ * Byte 0: 1 messages are ordered, 2 the lower reads and writes remote memory, 4 sends have
+ * descriptors, so that packets of theirs go in bursts, 8 the lower takes and tells one message in a
+ * call. Then commands. Every operation ends at most once, and nothing is touched beyond receives
+ * and regions.
  */
 #include "tests/fuzz/srd_pair.h"
 
@@ -48,10 +49,19 @@ static size_t next_size(struct input *input)
 
 /* ---- Operations ---- */
 
+/* Where it goes to: mostly the relay. */
+static fi_addr_t next_peer(const struct end *end, uint8_t word)
+{
+    unsigned stranger = word >> 4;
+
+    return stranger < STRANGERS && end->knows[stranger] ? end->strangers[stranger] : end->peer;
+}
+
 /* Bits: tagged, delivered, with data. */
 static void post_send(unsigned index, uint8_t bits, struct input *input)
 {
     struct end *end = &ends[index];
+    fi_addr_t to = next_peer(end, input->at < input->end ? *input->at : 255);
     size_t len = next_size(input);
     uint64_t flags =
         FI_COMPLETION | (bits & 2 ? FI_DELIVERY_COMPLETE : 0) | (bits & 4 ? FI_REMOTE_CQ_DATA : 0);
@@ -73,7 +83,7 @@ static void post_send(unsigned index, uint8_t bits, struct input *input)
         struct fi_msg_tagged msg = {.msg_iov = iov,
                                     .desc = desc,
                                     .iov_count = count,
-                                    .addr = end->peer,
+                                    .addr = to,
                                     .tag = 1,
                                     .context = context,
                                     .data = 5};
@@ -83,7 +93,7 @@ static void post_send(unsigned index, uint8_t bits, struct input *input)
         struct fi_msg msg = {.msg_iov = iov,
                              .desc = desc,
                              .iov_count = count,
-                             .addr = end->peer,
+                             .addr = to,
                              .context = context,
                              .data = 5};
 
@@ -193,9 +203,9 @@ static void post_atomic(unsigned index, uint8_t bits, struct input *input)
 
 /* ---- Packets ---- */
 
-static void arrive(unsigned to, const uint8_t *bytes, size_t len)
+static void arrive(unsigned from, unsigned to, const uint8_t *bytes, size_t len)
 {
-    send_to(to, bytes, len);
+    send_from(from, to, bytes, len);
     drive();
 }
 
@@ -214,7 +224,7 @@ static void deliver(uint8_t bits)
     for (unsigned i = 0; queued && i <= (unsigned)bits >> 1; i++) {
         struct packet packet = take(bits & 1 ? queued - 1 : 0);
 
-        arrive(packet.to, packet.bytes, packet.len);
+        arrive(packet.to, packet.to, packet.bytes, packet.len);
         free(packet.bytes);
     }
 }
@@ -225,7 +235,7 @@ static void deliver_all(void)
     while (queued) {
         struct packet packet = take(0);
 
-        send_to(packet.to, packet.bytes, packet.len);
+        send_from(packet.to, packet.to, packet.bytes, packet.len);
         free(packet.bytes);
     }
 }
@@ -248,9 +258,9 @@ static void change(uint8_t bits, struct input *input)
     if (bits / CHANGES == 1)
         len = next(input) % (len + 1);
     if (bits / CHANGES == 2)
-        arrive(packet.to, packet.bytes, len);
+        arrive(packet.to, packet.to, packet.bytes, len);
     if (bits / CHANGES != 3)
-        arrive(packet.to, packet.bytes, len);
+        arrive(packet.to, packet.to, packet.bytes, len);
     free(packet.bytes);
 }
 
@@ -301,31 +311,44 @@ static void make(unsigned to, uint8_t type, struct srd_header *header, struct in
             (struct fi_rma_iov){(uintptr_t)relay_region, header->reads[i].len, fi_mr_key(relay_mr)};
 }
 
-/* Bits: to which end; with an address; of another life; any bytes. */
+/* Of lives that have passed by, or none; and what a packet may say of it. */
+static uint32_t next_view(unsigned from, unsigned to, struct input *input)
+{
+    uint8_t which = next(input);
+    uint32_t life = which & 4 ? 0 : relays[from].told[to][which % LIVES];
+
+    return (life & SRD_VIEW_LIFE) | (uint32_t)(which >> 6) << 30;
+}
+
+/* Bits: to which end; with an address; of another life; any bytes; from a stranger. */
 static void forge(uint8_t bits, struct input *input)
 {
     static const uint8_t types[] = {3,   4,   5,   7,   8,   9,   10,  11,  12,  64,  65,  66,
                                     67,  68,  69,  70,  71,  72,  73,  74,  75,  76,  128, 129,
                                     130, 133, 134, 135, 136, 137, 138, 139, 140, 141, 145, 146};
-    unsigned to = bits & 1;
+    unsigned to = bits & 1, from = to;
     static uint8_t bytes[2 * PACKET];
     uint8_t addr[SRD_ADDR_SIZE] = {0}, type = next(input);
     struct srd_header header;
-    size_t len, left = (size_t)(input->end - input->at);
+    size_t len, left;
 
+    if (bits & 16)
+        from = ENDS + next(input) % STRANGERS;
     memset(bytes, 0, PACKET);
     if (bits & 8) {
+        left = (size_t)(input->end - input->at);
         len = type < left ? type : left;
         if (len)
             memcpy(bytes, input->at, len);
         input->at += len;
-        arrive(to, bytes, len);
+        arrive(from, to, bytes, len);
         return;
     }
     make(to, types[type % sizeof(types)], &header, input);
-    header.connid = relays[to].connid + (bits & 4 ? 1 : 0);
-    put_address(to, addr);
-    put32(addr + 20, header.connid);
+    header.connid = relays[from].connid + (bits & 4 ? 1 : 0);
+    header.view = next_view(from, to, input);
+    put_address(from, header.connid, header.view, addr);
+    header.view = header.type == SRD_HANDSHAKE ? header.view : 0;
     header.raw_addr = addr;
     header.raw_len = sizeof(addr);
     if (srd_is_request(header.type) && bits & 2)
@@ -335,17 +358,37 @@ static void forge(uint8_t bits, struct input *input)
     len = (size_t)(srd_header_put(&header, bytes) - bytes) + header.len;
     if (next(input) & 128)
         len = next(input) % (len + 1);
-    arrive(to, bytes, len);
+    arrive(from, to, bytes, len);
+}
+
+/* Bits: what. Opening takes long. */
+static void do_life(unsigned index, uint8_t bits, struct input *input)
+{
+    unsigned stranger = next(input) % STRANGERS;
+    uint32_t view = next_view(ENDS + stranger, index, input);
+
+    switch (bits % 4) {
+    case 0:
+        if (stranger == 1)
+            reopen_end(index);
+        break;
+    case 1: meet_or_part(index, stranger); break;
+    case 2: ask(ENDS + stranger, index, relays[ENDS + stranger].connid, view); break;
+    default:
+        relays[ENDS + stranger].connid++;
+        ask(ENDS + stranger, index, relays[ENDS + stranger].connid, view);
+        break;
+    }
 }
 
 /* Bits: what. */
-static void do_other(unsigned index, uint8_t bits)
+static void do_other(unsigned index, uint8_t bits, struct input *input)
 {
     struct end *end = &ends[index];
 
     switch (bits % 4) {
     case 0: fi_cancel(&end->ep->fid, (void *)(uintptr_t)(1 + bits / 4 % OPS)); break;
-    case 1: reopen_end(index); break;
+    case 1: do_life(index, bits / 4, input); break;
     case 2:
         must(!fi_av_remove(end->av, &end->peer, 1, 0));
         must(fi_av_insert(end->av, &relays[index].name, 1, &end->peer, 0, NULL) == 1);
@@ -368,9 +411,8 @@ static void obey(struct input *input)
     case DO_DELIVER: deliver(bits); break;
     case DO_CHANGE: change(bits, input); break;
     case DO_FORGE: forge(bits, input); break;
-    default: do_other(index, bits); break;
+    default: do_other(index, bits, input); break;
     }
-    drive();
     drive();
 }
 

@@ -16,6 +16,9 @@
 
 enum {
     ENDS = 2,
+    STRANGERS = 3, /* that neither end has been told of */
+    RELAYS = ENDS + STRANGERS,
+    LIVES = 4,  /* that an end told last */
     KINDS = 16, /* of endpoints: byte 0 */
     SIZE_MOST = 70000,
     OPS = 12, /* under way, of each */
@@ -37,19 +40,22 @@ struct end {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct fid_mr *mr, *out_mr; /* of the region; of out_bytes, or NULL */
-    fi_addr_t peer, at_relay;   /* the relay, as it has it; and it, as the relay does */
+    struct fid_mr *mr, *out_mr;              /* of the region; of out_bytes, or NULL */
+    fi_addr_t peer, at[RELAYS];              /* the relay, as it has it; and it, as the relays do */
+    fi_addr_t strangers[STRANGERS];          /* as it has them, if it does: */
+    bool knows[STRANGERS], heard[STRANGERS]; /* heard: they have sent it something */
     uint8_t *region;
     struct slot slots[OPS];
 };
 
-/* The peer of the end of the same index. */
+/* The peer of the end of the same index; or a stranger of both. */
 struct relay {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
     struct sockaddr_in name;
     uint32_t connid;
+    uint32_t told[ENDS][LIVES];       /* lives of the end, the last one first */
     unsigned free_count, free[BOXES]; /* to send from */
 };
 
@@ -59,7 +65,7 @@ struct packet {
     uint8_t *bytes;
 };
 
-extern struct relay relays[ENDS];
+extern struct relay relays[RELAYS];
 extern struct fid_mr *relay_mr;
 extern uint8_t relay_region[1 << 17], out_bytes[ENDS][OPS][SIZE_MOST];
 /* Of the kind that the input names. */
@@ -74,13 +80,17 @@ void begin_input(unsigned of_kind);
 void end_input(void);
 /* Takes what has come to all. */
 void drive(void);
-/* From the relay of that end. */
-void send_to(unsigned to, const uint8_t *bytes, size_t len);
-/* SRD_ADDR_SIZE bytes: the relay's. */
-void put_address(unsigned index, uint8_t *addr);
+/* Of the relay's. */
+void send_from(unsigned relay, unsigned to, const uint8_t *bytes, size_t len);
+/* SRD_ADDR_SIZE bytes: the relay's, with these lives. */
+void put_address(unsigned relay, uint32_t connid, uint32_t view, uint8_t *addr);
+/* The relay asks that end for its HANDSHAKE, in such a life and with such a view. */
+void ask(unsigned relay, unsigned to, uint32_t connid, uint32_t view);
 /* An operation that its end does not have yet, and its memory; NULL: it has enough. */
 struct slot *slot_of(struct end *end, size_t len, void **context);
 void give_up(struct slot *slot);
+/* The end inserts the stranger, or removes it. */
+void meet_or_part(unsigned index, unsigned stranger);
 /* Opens the end anew. */
 void reopen_end(unsigned index);
 

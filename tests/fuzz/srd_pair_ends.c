@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Opening takes longer than most inputs do, so the ends of a kind stay open for LIFE inputs, unless
- * FUZZ_FRESH is set: an input begins when all that the one before had under way has ended. What is
+ * FUZZ_FRESH is set: an input begins when all that the one before had under way has ended, since
+ * new lives have begun, which are told through the relays as they are. What is
  * left of those is numbers that have been used. With FUZZ_SAY it is said at the end how much of
  * that there was.
  */
@@ -37,7 +38,7 @@ struct side {
     struct fid_domain *domain;
 };
 
-struct relay relays[ENDS];
+struct relay relays[RELAYS];
 struct fid_mr *relay_mr;
 uint8_t relay_region[1 << 17], out_bytes[ENDS][OPS][SIZE_MOST];
 struct end *ends;
@@ -47,8 +48,9 @@ uint32_t ids[IDS];
 static struct end all_ends[KINDS][ENDS];
 static struct side sides[KINDS], relay_side;
 static struct fid_mr *in_mr, *out_mr;
-static uint8_t in_boxes[ENDS][BOXES][PACKET], out_boxes[ENDS][BOXES][PACKET];
+static uint8_t in_boxes[RELAYS][BOXES][PACKET], out_boxes[RELAYS][BOXES][PACKET];
 static unsigned id_count;
+static bool strangers_met; /* in this input */
 static struct {
     unsigned long inputs, opened, arrived;
 } said;
@@ -103,11 +105,11 @@ static void open_relay(unsigned index)
 static void set_up(void)
 {
     static const char one[] =
-        "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=2,saved_size=64k);"
-        "loop(shape=srd)";
+        "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=2,saved_size=64k,"
+        "implicit_av_size=1);loop(shape=srd)";
     static const char several[] =
-        "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=8,saved_size=64k);"
-        "loop(shape=srd,bursts=yes)";
+        "srd(medium=16k,read_size=24k,read_write_size=9k,runt_size=3k,window=8,saved_size=64k,"
+        "implicit_av_size=2);loop(shape=srd,bursts=yes)";
     const uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     const int local = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
@@ -116,14 +118,14 @@ static void set_up(void)
         open_side(&sides[i], i & 8 ? one : several,
                   FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_MULTI_RECV, i & 1 ? FI_ORDER_SAS : 0,
                   i & 2 ? local & ~(i & 4 ? 0 : FI_MR_LOCAL) : 0, DEPTH);
-    open_side(&relay_side, "loop(shape=srd)", FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ, 0, local,
-              BOXES);
+    open_side(&relay_side, "loop(shape=srd)",
+              FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ | FI_SOURCE, 0, local, BOXES);
     must(!fi_mr_reg(relay_side.domain, in_boxes, sizeof(in_boxes), FI_RECV, 0, 1, 0, &in_mr, NULL));
     must(!fi_mr_reg(relay_side.domain, out_boxes, sizeof(out_boxes), FI_SEND, 0, 2, 0, &out_mr,
                     NULL));
     must(!fi_mr_reg(relay_side.domain, relay_region, sizeof(relay_region), access, 0, 3, 0,
                     &relay_mr, NULL));
-    for (unsigned i = 0; i < ENDS; i++)
+    for (unsigned i = 0; i < RELAYS; i++)
         open_relay(i);
 }
 
@@ -134,6 +136,11 @@ void give_up(struct slot *slot)
     if (slot->busy)
         room_put(slot->bytes, slot->len);
     slot->busy = false;
+}
+
+static bool serves(unsigned relay, unsigned index)
+{
+    return relay == index || relay >= ENDS;
 }
 
 static void open_end(unsigned index)
@@ -163,7 +170,10 @@ static void open_end(unsigned index)
                         &end->out_mr, NULL));
     must(!fi_getname(&end->ep->fid, &name, &len));
     must(fi_av_insert(end->av, &relays[index].name, 1, &end->peer, 0, NULL) == 1);
-    must(fi_av_insert(relays[index].av, &name, 1, &end->at_relay, 0, NULL) == 1);
+    for (unsigned i = 0; i < RELAYS; i++) {
+        if (serves(i, index))
+            must(fi_av_insert(relays[i].av, &name, 1, &end->at[i], 0, NULL) == 1);
+    }
 }
 
 static void close_end(unsigned index)
@@ -176,7 +186,10 @@ static void close_end(unsigned index)
         must(!fi_close(&end->out_mr->fid));
     must(!fi_close(&end->av->fid));
     must(!fi_close(&end->cq->fid));
-    must(!fi_av_remove(relays[index].av, &end->at_relay, 1, 0));
+    for (unsigned i = 0; i < RELAYS; i++) {
+        if (serves(i, index))
+            must(!fi_av_remove(relays[i].av, &end->at[i], 1, 0));
+    }
     for (unsigned i = 0; i < OPS; i++)
         give_up(&end->slots[i]);
     free(end->region);
@@ -229,9 +242,9 @@ static void take_ends(struct end *end)
 
 /* ---- Relays ---- */
 
-void put_address(unsigned index, uint8_t *addr)
+static void put_name(unsigned relay, uint8_t *addr)
 {
-    const struct sockaddr_in *name = &relays[index].name;
+    const struct sockaddr_in *name = &relays[relay].name;
     uint16_t port = ntohs(name->sin_port);
 
     memset(addr, 0, 20);
@@ -239,41 +252,52 @@ void put_address(unsigned index, uint8_t *addr)
     memcpy(addr + 12, &name->sin_addr, 4);
     addr[16] = (uint8_t)port;
     addr[17] = (uint8_t)(port >> 8);
-    put32(addr + 20, relays[index].connid);
 }
 
-/* Where a packet has its sender's connid, but for that of the address. */
-static uint8_t *connid_of(uint8_t *bytes, const struct srd_header *header)
+void put_address(unsigned relay, uint32_t connid, uint32_t view, uint8_t *addr)
 {
-    size_t reads = header->read_count * (size_t)SRD_PLACE_SIZE;
-
-    if (header->type == SRD_HANDSHAKE)
-        return bytes + 8 + (get32(bytes + 4) - SRD_NEXTRA_BASE) * (size_t)SRD_WORD;
-    if (header->type == SRD_CTSDATA)
-        return bytes + SRD_DATA_CONNID;
-    if (srd_is_request(header->type))
-        return bytes + (header->payload - bytes) - reads - SRD_CONNID_SIZE;
-    return bytes + srd_layouts[header->type].connid;
+    put_name(relay, addr);
+    put32(addr + 20, connid);
+    put32(addr + 24, 0);
+    put32(addr + 28, view);
 }
 
-/* The relay says that it is the sender, and that the sender's memory is its own. */
-static void rewrite(unsigned from, uint8_t *bytes, size_t len)
+void ask(unsigned relay, unsigned to, uint32_t connid, uint32_t view)
 {
-    struct srd_header header;
+    uint8_t addr[SRD_ADDR_SIZE], bytes[2 * SRD_ADDR_SIZE];
+    struct srd_header header = {
+        .type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = addr, .raw_len = sizeof(addr)};
+
+    put_address(relay, connid, view, addr);
+    send_from(relay, to, bytes, (size_t)(srd_header_put(&header, bytes) - bytes));
+}
+
+/* The life of the end that sends the packet, if it tells it. */
+static void note_life(struct relay *relay, unsigned from, const struct srd_header *header)
+{
+    bool introduces = srd_is_request(header->type) && header->flags & SRD_RAW_ADDR;
+    uint32_t life = introduces ? get32(header->raw_addr + 20) : header->connid;
+    uint32_t *told = relay->told[from];
+
+    if (!(introduces || header->flags & SRD_CONNID) || told[0] == life)
+        return;
+    memmove(told + 1, told, (LIVES - 1) * sizeof(*told));
+    told[0] = life;
+    if (relay == &relays[from])
+        relays[1 - from].connid = life;
+}
+
+/* The relay says that it is the sender, in its lives, and that the sender's memory is its own. */
+static void rewrite(unsigned from, uint8_t *bytes, const struct srd_header *header)
+{
     uint8_t *place;
 
-    if (srd_header_get(bytes, len, &header))
+    if (srd_is_request(header->type) && header->flags & SRD_RAW_ADDR)
+        put_name(1 - from, bytes + (header->raw_addr - bytes));
+    if (!header->read_count || !header->payload)
         return;
-    if (srd_is_request(header.type) && header.flags & SRD_RAW_ADDR)
-        put_address(1 - from, bytes + (header.raw_addr - bytes));
-    if (header.flags & SRD_CONNID)
-        put32(connid_of(bytes, &header), relays[1 - from].connid);
-    ids[id_count++ % IDS] = header.send_id;
-    ids[id_count++ % IDS] = header.recv_id;
-    if (!header.read_count || !header.payload)
-        return;
-    place = bytes + (header.payload - bytes) - header.read_count * (size_t)SRD_PLACE_SIZE;
-    for (unsigned i = 0; i < header.read_count; i++, place += SRD_PLACE_SIZE) {
+    place = bytes + (header->payload - bytes) - header->read_count * (size_t)SRD_PLACE_SIZE;
+    for (unsigned i = 0; i < header->read_count; i++, place += SRD_PLACE_SIZE) {
         uint64_t addr = (uintptr_t)relay_region, key = fi_mr_key(relay_mr);
 
         memcpy(place, &addr, 8);
@@ -281,14 +305,35 @@ static void rewrite(unsigned from, uint8_t *bytes, size_t len)
     }
 }
 
+/* What has come to a stranger is only looked at. */
+static void take_packet(unsigned index, unsigned from, uint8_t *bytes, size_t len)
+{
+    struct srd_header header;
+    bool wrong = srd_header_get(bytes, len, &header);
+
+    if (!wrong) {
+        note_life(&relays[index], from, &header);
+        ids[id_count++ % IDS] = header.send_id;
+        ids[id_count++ % IDS] = header.recv_id;
+    }
+    if (index >= ENDS || queued == QUEUE)
+        return;
+    queue[queued] = (struct packet){1 - index, len, get(len)};
+    memcpy(queue[queued].bytes, bytes, len);
+    if (!wrong && !srd_header_get(queue[queued].bytes, len, &header))
+        rewrite(index, queue[queued].bytes, &header);
+    queued++;
+}
+
 static void take_packets(unsigned index)
 {
     struct relay *relay = &relays[index];
     struct fi_cq_tagged_entry done;
     struct fi_cq_err_entry error;
+    fi_addr_t src;
     ssize_t rc;
 
-    while ((rc = fi_cq_read(relay->cq, &done, 1)) != -FI_EAGAIN) {
+    while ((rc = fi_cq_readfrom(relay->cq, &done, 1, &src)) != -FI_EAGAIN) {
         memset(&error, 0, sizeof(error));
         if (rc != 1)
             must(fi_cq_readerr(relay->cq, &error, 0) == 1);
@@ -298,39 +343,49 @@ static void take_packets(unsigned index)
             continue;
         }
         must(rc == 1);
-        if (queued < QUEUE) {
-            struct packet *packet = &queue[queued++];
-
-            *packet = (struct packet){1 - index, done.len, get(done.len)};
-            memcpy(packet->bytes, done.op_context, done.len);
-            rewrite(index, packet->bytes, packet->len);
-        }
+        take_packet(index, index < ENDS ? index : src != ends[0].at[index], done.op_context,
+                    done.len);
         post_box(relay, done.op_context);
     }
 }
 
 void drive(void)
 {
-    for (unsigned i = 0; i < ENDS; i++) {
-        take_packets(i);
+    for (unsigned i = 0; i < ENDS; i++)
         take_ends(&ends[i]);
-    }
+    for (unsigned i = 0; i < (strangers_met ? RELAYS : ENDS); i++)
+        take_packets(i);
 }
 
-void send_to(unsigned to, const uint8_t *bytes, size_t len)
+void send_from(unsigned from, unsigned to, const uint8_t *bytes, size_t len)
 {
-    struct relay *relay = &relays[to];
+    struct relay *relay = &relays[from];
     uint8_t *box;
 
     if (!relay->free_count || len > PACKET)
         return;
-    box = out_boxes[to][relay->free[relay->free_count - 1]];
+    box = out_boxes[from][relay->free[relay->free_count - 1]];
     if (len)
         memcpy(box, bytes, len);
     said.arrived++;
-    if (!fi_send(relay->ep, box, len, fi_mr_desc(out_mr), ends[to].at_relay,
+    if (from >= ENDS)
+        strangers_met = ends[to].heard[from - ENDS] = true;
+    if (!fi_send(relay->ep, box, len, fi_mr_desc(out_mr), ends[to].at[from],
                  (void *)(uintptr_t)relay->free[relay->free_count - 1]))
         relay->free_count--;
+}
+
+void meet_or_part(unsigned index, unsigned stranger)
+{
+    struct end *end = &ends[index];
+
+    if (end->knows[stranger])
+        must(!fi_av_remove(end->av, &end->strangers[stranger], 1, 0));
+    else
+        must(fi_av_insert(end->av, &relays[ENDS + stranger].name, 1, &end->strangers[stranger], 0,
+                          NULL) == 1);
+    end->knows[stranger] = !end->knows[stranger];
+    strangers_met = true;
 }
 
 struct slot *slot_of(struct end *end, size_t len, void **context)
@@ -372,17 +427,55 @@ static void keep_handshakes(void)
     }
 }
 
-/* The relay begins another life, with which the end's operations end. */
-static void introduce(unsigned to)
+static uint32_t new_life(void)
 {
-    uint8_t addr[SRD_ADDR_SIZE], bytes[PACKET];
-    struct srd_header header = {
-        .type = SRD_EAGER_RTW, .flags = SRD_RAW_ADDR, .raw_addr = addr, .raw_len = sizeof(addr)};
+    static uint32_t lives;
 
-    put_address(to, addr);
-    send_to(to, bytes, (size_t)(srd_header_put(&header, bytes) - bytes));
-    for (int i = 0; i < 4; i++)
+    return ++lives;
+}
+
+/* The relay is in a life that the end does not know: it tells its own, or proposes the next one. */
+static void introduce(unsigned relay, unsigned to)
+{
+    ask(relay, to, new_life(), 0);
+    for (int i = 0; i < 2; i++)
         drive();
+}
+
+/* Both begin that life of the relay's, with which all that the end has under way with it ends. */
+static void begin_life(unsigned relay, unsigned to, uint32_t connid)
+{
+    ask(relay, to, connid, relays[relay].told[to][0]);
+    for (int i = 0; i < 2; i++)
+        drive();
+}
+
+/* Both ends begin the lives that they have told, each with the other. */
+static void agree(void)
+{
+    uint32_t lives[ENDS];
+
+    for (unsigned i = 0; i < ENDS; i++) {
+        introduce(i, i);
+        lives[i] = relays[i].told[i][0];
+    }
+    for (unsigned i = 0; i < ENDS; i++)
+        begin_life(i, i, lives[1 - i]);
+}
+
+static void forget_strangers(unsigned index)
+{
+    struct end *end = &ends[index];
+
+    for (unsigned i = 0; i < STRANGERS; i++) {
+        if (end->heard[i] || end->knows[i]) {
+            introduce(ENDS + i, index);
+            begin_life(ENDS + i, index, new_life());
+        }
+        if (end->knows[i])
+            meet_or_part(index, i);
+        end->heard[i] = false;
+    }
 }
 
 /* Takes what has come for no receive, or some of it. */
@@ -409,7 +502,7 @@ static bool reset_end(unsigned index)
 {
     struct end *end = &ends[index];
 
-    introduce(index);
+    forget_strangers(index);
     take_unexpected(end, false);
     take_unexpected(end, true);
     for (unsigned i = 0; i < OPS; i++) {
@@ -423,7 +516,11 @@ static bool reset_end(unsigned index)
             return false;
     }
     memset(end->region, 0, REGION);
-    return relays[index].free_count == BOXES;
+    for (unsigned i = 0; i < RELAYS; i++) {
+        if (serves(i, index) && relays[i].free_count != BOXES)
+            return false;
+    }
+    return true;
 }
 
 static void open_ends(void)
@@ -431,13 +528,12 @@ static void open_ends(void)
     said.opened++;
     for (unsigned i = 0; i < ENDS && ends[i].inputs; i++)
         close_end(i);
-    for (unsigned i = 0; i < ENDS; i++)
+    for (unsigned i = 0; i < RELAYS; i++)
         take_packets(i);
     drop_queue();
     for (unsigned i = 0; i < ENDS; i++)
         open_end(i);
-    for (unsigned i = 0; i < ENDS; i++)
-        introduce(i);
+    agree();
 }
 
 void reopen_end(unsigned index)
@@ -454,7 +550,6 @@ static void say(void)
 
 void begin_input(unsigned of_kind)
 {
-    static uint32_t lives;
     static bool ready, fresh;
     bool open;
 
@@ -468,8 +563,8 @@ void begin_input(unsigned of_kind)
     kind = of_kind;
     ends = all_ends[kind];
     open = ends[0].inputs && ends[0].inputs++ < LIFE && !fresh;
-    for (unsigned i = 0; i < ENDS; i++)
-        relays[i].connid = ++lives;
+    if (open)
+        agree();
     for (unsigned i = 0; i < ENDS && open; i++)
         open = reset_end(i);
     said.inputs++;
@@ -478,11 +573,12 @@ void begin_input(unsigned of_kind)
     keep_handshakes();
     memset(ids, 0, sizeof(ids));
     id_count = 0;
+    strangers_met = false;
 }
 
 void end_input(void)
 {
-    for (unsigned i = 0; i < ENDS; i++)
+    for (unsigned i = 0; i < RELAYS; i++)
         take_packets(i);
     drop_queue();
 }
