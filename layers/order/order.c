@@ -73,6 +73,7 @@ const struct part order_part = {
     .kind = PART_LAYER,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_SET(FI_EP_RDM),
+    .nameless = true,
     .adds = PART_ADDS_STRICT,
     .needs = needs,
     .offer = offer,

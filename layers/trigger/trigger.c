@@ -111,6 +111,7 @@ const struct part trigger_part = {
     .kind = PART_LAYER,
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_SET(FI_EP_RDM),
+    .nameless = true,
     .adds = FI_TRIGGER,
     .topmost = true,
     .needs = needs,

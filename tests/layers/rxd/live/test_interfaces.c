@@ -160,12 +160,41 @@ static void an_endpoint_of_every_interface_speaks_first(void **state)
     close_host(&far);
 }
 
+/* Layers that add something to it have no address of it in packets. */
+static void layers_above_leave_it_every_interface(void **state)
+{
+    static const struct {
+        uint64_t caps, order;
+        const char *layer;
+    } above[] = {{FI_TRIGGER, 0, ";ofi_trigger"},
+                 {0, FI_ORDER_STRICT, ";ofi_order"},
+                 {FI_TRIGGER, FI_ORDER_STRICT, ";ofi_order;ofi_trigger"}};
+
+    for (size_t i = 0; i < sizeof(above) / sizeof(above[0]); i++) {
+        struct fi_info *hints = fi_allocinfo(), *info;
+
+        assert_non_null(hints);
+        hints->caps = FI_MSG | above[i].caps;
+        hints->addr_format = FI_SOCKADDR_IN;
+        hints->ep_attr->type = FI_EP_RDM;
+        hints->tx_attr->comp_order = above[i].order;
+        hints->fabric_attr->prov_name = strdup("rxd;udp");
+        assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, "0", FI_SOURCE, hints, &info), 0);
+        assert_non_null(strstr(info->fabric_attr->prov_name, above[i].layer));
+        assert_int_equal(((struct sockaddr_in *)info->src_addr)->sin_addr.s_addr,
+                         htonl(INADDR_ANY));
+        fi_freeinfo(info);
+        fi_freeinfo(hints);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interfaces_of_different_mtu_meet),
         cmocka_unit_test(an_endpoint_of_every_interface_is_reached),
         cmocka_unit_test(an_endpoint_of_every_interface_speaks_first),
+        cmocka_unit_test(layers_above_leave_it_every_interface),
     };
 
     return cmocka_run_group_tests_name("rxd: interfaces", tests, NULL, NULL);
