@@ -6,6 +6,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "transports/udp/udp_ep.h"
 
@@ -43,6 +44,23 @@ static void sent(struct udp_ep *ep, unsigned count)
         complete(&ep->base.binding, BIND_SEND, send->wanted, send->context, FI_MSG | FI_SEND, 0,
                  NULL, 0, 0, FI_ADDR_NOTAVAIL);
     }
+}
+
+/* The kernel has the first ones. */
+static void taken(struct udp_ep *ep, unsigned count)
+{
+    const struct udp_batch *batch = ep->batch;
+
+    for (unsigned i = 0; ep->refusal.len && i < count; i++)
+        udp_refusal_taken(&ep->refusal, batch->sends[batch->first + i].datagram.len);
+}
+
+/* The first datagram, or the run of it, is lost. */
+static bool is_lost(struct udp_ep *ep, int err)
+{
+    return err == ENOBUFS &&
+           udp_refusal_lasts(&ep->refusal, ep->batch->sends[ep->batch->first].datagram.len,
+                             clock_ns());
 }
 
 static void failed(struct udp_ep *ep, unsigned count, int err)
@@ -87,8 +105,10 @@ void udp_batch_flush(struct udp_ep *ep)
         int rc = datagrams_send(ep->main.fd, &left, ep->gso, &refused);
         int err = errno;
 
-        if (rc > 0) {
-            sent(ep, (unsigned)rc);
+        if (rc > 0)
+            taken(ep, (unsigned)rc);
+        if (rc > 0 || is_lost(ep, err)) {
+            sent(ep, rc > 0 ? (unsigned)rc : refused);
             continue;
         }
         if (udp_is_full(err))

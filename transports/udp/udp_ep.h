@@ -23,6 +23,7 @@
 #include "transports/udp/udp_batch.h"
 #include "transports/udp/udp_fabric.h"
 #include "transports/udp/udp_hot.h"
+#include "transports/udp/udp_refusal.h"
 #include "transports/udp/udp_socket.h"
 
 struct udp_spill;
@@ -56,6 +57,7 @@ struct udp_ep {
     bool gso;                /* UDP_SEGMENT: until it is refused */
     struct udp_known target; /* of a text address */
     struct udp_hot hot;
+    struct udp_refusal refusal;
     /* Receiving. */
     struct recv_queue posted;
     struct udp_spill *spill; /* NULL until there was a multi-receive buffer */

@@ -7,6 +7,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "transports/udp/udp_ep.h"
 #include "transports/udp/udp_group.h"
 
@@ -110,6 +111,14 @@ static inline ssize_t call_kernel(const struct udp_ep *ep, const struct op *op,
     return sendmsg(to ? ep->main.fd : ep->hot.sock.fd, &header, MSG_DONTWAIT);
 }
 
+/* The result of a post whose call was refused. 0: the datagram is lost. */
+static int refused_for(struct udp_ep *ep, const struct op *op, int err)
+{
+    if (err == ENOBUFS && udp_refusal_lasts(&ep->refusal, op->len, clock_ns()))
+        return 0;
+    return udp_is_full(err) ? -FI_EAGAIN : -err;
+}
+
 /* The kernel tells of an earlier datagram's end with the next call, once. */
 static __attribute__((noinline)) int send_refused(struct udp_ep *ep, const struct op *op,
                                                   const struct sockaddr *to, int err)
@@ -119,7 +128,7 @@ static __attribute__((noinline)) int send_refused(struct udp_ep *ep, const struc
             return 0;
         err = errno;
     }
-    return udp_is_full(err) ? -FI_EAGAIN : -err;
+    return refused_for(ep, op, err);
 }
 
 /* To a peer that is not hot. */
@@ -130,6 +139,8 @@ static int send_plainly(struct udp_ep *ep, const struct op *op, const struct soc
 
         if (rc)
             return rc;
+    } else {
+        udp_refusal_taken(&ep->refusal, op->len);
     }
     if (!udp_group_is(op->peer))
         udp_hot_note(ep, to);
@@ -139,10 +150,12 @@ static int send_plainly(struct udp_ep *ep, const struct op *op, const struct soc
 /* By the socket of the hot peer; the main one says whether what that is refused for is so. */
 static inline int send_hot(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
 {
-    if (__builtin_expect(call_kernel(ep, op, NULL) >= 0, 1))
+    if (__builtin_expect(call_kernel(ep, op, NULL) >= 0, 1)) {
+        udp_refusal_taken(&ep->refusal, op->len);
         return 0;
+    }
     if (udp_is_full(errno))
-        return -FI_EAGAIN;
+        return refused_for(ep, op, errno);
     udp_hot_cool(&ep->hot);
     if (ep->base.eq)
         udp_errors_read(ep);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One peer that much goes to, datagram by datagram, and the others beside it. */
+#include "../../../support/any_address.h"
 #include "ends.h"
 
 #include <netinet/in.h>
@@ -31,17 +32,11 @@ ssize_t send(int fd, const void *data, size_t len, int flags)
     return syscall(SYS_sendto, fd, data, len, flags, NULL, 0);
 }
 
-#ifdef __GLIBC__ /* takes any kind of address, which -Wpedantic tells from one */
-ssize_t recvfrom(int fd, void *data, size_t len, int flags, __SOCKADDR_ARG any, socklen_t *size)
+ssize_t recvfrom(int fd, void *data, size_t len, int flags, any_address from, socklen_t *size)
 {
-    struct sockaddr *from = any.__sockaddr__;
-#else
-ssize_t recvfrom(int fd, void *data, size_t len, int flags, struct sockaddr *from, socklen_t *size)
-{
-#endif
     ssize_t rc = syscall(SYS_recvfrom, fd, data, len, flags, from, size);
 
-    named += rc >= 0 && from;
+    named += rc >= 0 && ADDRESS(from);
     return rc;
 }
 
