@@ -259,10 +259,7 @@ void packet_ep_drain(struct packet_ep *ep, uint32_t ms, bool (*busy)(const struc
         goes_on = busy(ep);
         progress_unlock(ep->progress);
         if (goes_on) {
-            /* Without a lock of its own it is guarded by one above, and so are its siblings, each
-             * by another: the layer above drives them. */
-            if (progress_root(ep->progress)->locked)
-                progress_drive_others(ep->progress, false);
+            binding_drive_others(&ep->base.binding);
             sched_yield();
         }
     }

@@ -172,5 +172,5 @@ bool binding_is_top(const struct binding *binding)
 void binding_drive_others(const struct binding *binding)
 {
     if (progress_root(binding->progress)->locked || binding_is_top(binding))
-        progress_drive_others(binding->progress, false);
+        progress_drive_others(binding->progress, true);
 }

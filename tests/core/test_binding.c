@@ -131,8 +131,9 @@ static int is_idle(struct progress_source *source)
     return 0;
 }
 
-/* How often a sibling is polled as an endpoint waits in fi_close, under an upper or not. */
-static int polls_of_a_sibling(enum fi_threading threading, bool under)
+/* How often a sibling is polled while an endpoint waits in fi_close for so many turns, under an
+ * upper or not. */
+static int polls_of_a_sibling(enum fi_threading threading, bool under, int turns)
 {
     struct fi_domain_attr attr = {.threading = threading,
                                   .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
@@ -153,7 +154,8 @@ static int polls_of_a_sibling(enum fi_threading threading, bool under)
     assert_int_equal(progress_attach(sibling, &source), 0);
     progress_unlock(sibling);
     polls = 0;
-    binding_drive_others(&binding);
+    for (int i = 0; i < turns; i++)
+        binding_drive_others(&binding);
     progress_lock(sibling);
     progress_detach(sibling, &source);
     progress_unlock(sibling);
@@ -166,10 +168,17 @@ static int polls_of_a_sibling(enum fi_threading threading, bool under)
 /* Without a lock of its own a sibling is another upper lock's. */
 static void siblings_under_a_layer_are_left_to_it(void **state)
 {
-    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, true), 0);
-    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, false), 1);
-    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, true), 1);
-    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, false), 1);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, true, 1), 0);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_DOMAIN, false, 1), 1);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, true, 1), 1);
+    assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, false, 1), 1);
+}
+
+/* A close waits for what a sibling has to do, which has nobody else. */
+static void siblings_are_driven_each_second_turn_at_least(void **state)
+{
+    assert_in_range(polls_of_a_sibling(FI_THREAD_DOMAIN, false, 32), 16, 32);
+    assert_in_range(polls_of_a_sibling(FI_THREAD_SAFE, true, 32), 16, 32);
 }
 
 int main(void)
@@ -179,6 +188,7 @@ int main(void)
         cmocka_unit_test_setup(unbound_ends_are_dropped, setup),
         cmocka_unit_test_setup(wrong_bindings_are_refused, setup),
         cmocka_unit_test(siblings_under_a_layer_are_left_to_it),
+        cmocka_unit_test(siblings_are_driven_each_second_turn_at_least),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

@@ -190,12 +190,44 @@ static void sender_that_became_known_is_named(void **state)
     ends_close();
 }
 
+/* Of one domain of one thread: nobody else drives the sibling while fi_close waits for it. */
+static void messages_to_a_sibling_are_there_when_fi_close_returns(void **state)
+{
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fi_cq_msg_entry entry;
+    struct end from = {.ep = NULL};
+    char in[8] = "", out[8] = "sibling";
+    ssize_t rc = -FI_EAGAIN;
+
+    end_open(&a,
+             &(struct options){.spec = "arq;udp", .type = FI_EP_RDM, .alone = true, .no_eq = true});
+    from.info = a.info;
+    assert_int_equal(fi_cq_open(a.domain, &cq_attr, &from.tx, NULL), 0);
+    assert_int_equal(fi_av_open(a.domain, &av_attr, &from.av, NULL), 0);
+    assert_int_equal(fi_endpoint(a.domain, a.info, &from.ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(from.ep, &from.tx->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(from.ep, &from.av->fid, 0), 0);
+    assert_int_equal(fi_enable(from.ep), 0);
+    receive(&a, in, sizeof(in));
+    send_to(&from, introduce(&from, &a), out, sizeof(out));
+    assert_int_equal(fi_close(&from.ep->fid), 0);
+    for (int i = 0; i < 1000 && rc == -FI_EAGAIN; i++)
+        rc = fi_cq_read(a.rx, &entry, 1);
+    assert_int_equal(rc, 1);
+    assert_string_equal(in, "sibling");
+    assert_int_equal(fi_close(&from.av->fid), 0);
+    assert_int_equal(fi_close(&from.tx->fid), 0);
+    end_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sender_knows_what_the_lower_can_hold),
         cmocka_unit_test(messages_with_more_leave_together),
         cmocka_unit_test(sender_that_became_known_is_named),
+        cmocka_unit_test(messages_to_a_sibling_are_there_when_fi_close_returns),
         cmocka_unit_test(messages_of_all_lengths),
         cmocka_unit_test(streams_arrive_once),
     };
