@@ -42,8 +42,8 @@ int binding_join(struct binding *binding, struct domain *domain, struct progress
 /* Do completions and counts end here, rather than in queues and counters of an upper? */
 bool binding_is_top(const struct binding *binding);
 /* progress_drive_others, for a close that waits: without a pause after a search in vain, since a
- * waiter's turns are few on a busy machine. Under an upper a progress domain may have no lock, since
- * the upper's guards it, and its siblings have other uppers': those drive them. */
+ * waiter's turns are few on a busy machine. Under an upper a progress domain may have no lock,
+ * since the upper's guards it, and its siblings have other uppers': those drive them. */
 void binding_drive_others(const struct binding *binding);
 /* Lets go of all of it; the report is then as at the start. */
 void binding_finish(struct binding *binding);
