@@ -35,24 +35,36 @@ static void closed(void *arg)
 
     if (progress_forked(loan->ep->base.binding.progress))
         return; /* nothing leaves any more */
+    loan->uses++;
     ses_take_back(loan->ep->ses, loan);
     drop(loan);
 }
 
 static struct uet_loan *find(struct uet_ep *ep, const struct mr *mr)
 {
-    list_for_each_safe (pos, after, &ep->loans) {
+    list_for_each (pos, &ep->loans) {
         struct uet_loan *loan = list_item(pos, struct uet_loan, link);
 
-        if (loan->mr == mr) {
-            list_detach(&loan->link);
-            list_attach_before(&loan->link, ep->loans.next);
+        if (loan->mr == mr)
             return loan;
-        }
-        if (!loan->uses)
-            drop(loan);
     }
     return NULL;
+}
+
+/* It is the latest from now on; the one before is kept no longer than it is used. */
+static void use(struct uet_ep *ep, struct uet_loan *loan)
+{
+    struct uet_loan *before = NULL;
+
+    loan->uses++;
+    if (ep->loans.next == &loan->link)
+        return;
+    if (!list_empty(&ep->loans))
+        before = list_item(ep->loans.next, struct uet_loan, link);
+    list_detach(&loan->link);
+    list_attach_before(&loan->link, ep->loans.next);
+    if (before && !before->uses)
+        drop(before);
 }
 
 /* NULL: the region is closed, or there is no memory. */
@@ -70,7 +82,6 @@ static struct uet_loan *make(struct uet_ep *ep, struct mr *mr)
     loan->ep = ep;
     loan->mr = mr;
     list_init(&loan->link);
-    list_attach_before(&loan->link, ep->loans.next);
     return loan;
 }
 
@@ -106,7 +117,7 @@ enum ses_code uet_lend(struct uet_ep *ep, struct mr *mr, size_t len, struct ses_
         mr_release(mr);
         return code;
     }
-    loan->uses++;
+    use(ep, loan);
     lent->held = loan;
     return RC_OK;
 }
@@ -115,8 +126,8 @@ void uet_loan_end(struct uet_loan *loan)
 {
     if (loan && !loan->mr)
         free(loan);
-    else if (loan)
-        loan->uses--;
+    else if (loan && !--loan->uses && loan->ep->loans.next != &loan->link)
+        drop(loan);
 }
 
 void uet_loans_finish(struct uet_ep *ep)
