@@ -214,6 +214,7 @@ static int bind_usual(const struct parts *parts, struct stack *join, struct spec
     };
     int rc = 0;
 
+    join->usual = true;
     if (join->part->provides_ep == EP_PACKETS)
         return bind_rails(parts, join, error);
     for (size_t i = 0; !rc && i < sizeof(kinds) / sizeof(kinds[0]); i++)

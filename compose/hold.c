@@ -135,6 +135,7 @@ int stack_open_over(struct stack *stack, const struct opening *opening, unsigned
         .abi = abi,
         .lowers = lowers,
         .lower_count = stack->lower_count,
+        .usual = stack->usual,
         .whole = opening->whole,
     };
     int rc = -FI_ENOMEM;

@@ -149,6 +149,7 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower)
     }
     copy->hooked = stack->hooked;
     copy->unseen = stack->unseen;
+    copy->usual = stack->usual;
     copy->params = params_dup(stack->params);
     copy->given = given_dup(stack->given, stack->given_count);
     if (copy->given)

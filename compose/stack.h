@@ -26,6 +26,7 @@ struct stack {
     bool hooked;              /* put on top by FI_HOOK: never printed */
     bool unseen;              /* makes reliable packets of datagrams, or messages of the packets
                                  of a join, and not in the text */
+    bool usual;               /* a join whose bracket is not in the text */
     struct params *params;    /* resolved; NULL when automatic */
     struct spec_param *given; /* as in the text */
     size_t given_count;

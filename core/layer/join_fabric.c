@@ -23,8 +23,11 @@ static int close_lowers(struct plain_fabric *plain)
     return 0;
 }
 
+/* A bracket that is not written has whatever may be on some machine. */
 static void tell_absent(const struct open_args *args, struct join_words *words)
 {
+    if (args->usual)
+        return;
     for (size_t i = 0; i < args->lower_count; i++) {
         if (!args->lowers[i] && !atomic_exchange(&words->told_absent, true))
             log_user("%s goes on without its %s %zu, which has nothing here; fi_info --explain "

@@ -118,6 +118,7 @@ struct open_args {
      * nothing in this fabric. */
     struct lower **lowers;
     size_t lower_count; /* 0 for a transport, 1 for a layer */
+    bool usual;         /* a join's: the user did not write them */
     const char *whole;  /* the stack that the application opened, without what FI_HOOK put on top;
                           NULL in tests of one part */
 };

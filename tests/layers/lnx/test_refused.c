@@ -102,6 +102,15 @@ static void a_wrong_bracket_is_told(void **state)
     }
 }
 
+/* Of its own networks a join says nothing: some machine has each. */
+static void a_join_alone_is_quiet(void **state)
+{
+    const char *text = said_by(offer, "lnx");
+
+    if (*text)
+        fail_msg("%s", text);
+}
+
 static void tree(const void *arg)
 {
     setenv("FI_EXPLAIN", "tree", 1);
@@ -250,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_bracket_is_told),
+        cmocka_unit_test(a_join_alone_is_quiet),
         cmocka_unit_test(every_branch_is_shown),
         cmocka_unit_test(a_wrong_address_is_told),
         cmocka_unit_test(an_address_of_another_length_is_told),
