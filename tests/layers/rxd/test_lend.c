@@ -13,10 +13,9 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/domain/mr_watch.h"
-#include "layers/rxd/rxd.h"
+#include "tests/layers/rxd/bare.h"
 
 enum {
     ROOM = 512,
@@ -25,8 +24,6 @@ enum {
     LOAN = 99,
 };
 
-static struct rxd_ep ep;
-static struct rxd_peer peer;
 static uint8_t memory[SIZE];
 
 /* ---- The lower ---- */
@@ -117,67 +114,20 @@ static const struct message_wire wire = {.name = "rxd",
                                          .op_put = count_end,
                                          .unlend = rxd_loan_end};
 
-static void open_lower(void)
-{
-    static struct fi_ops_rma rma = {.size = sizeof(rma), .readmsg = take_read};
-    static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .ops_open = enosys_ops_open};
-    static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .setopt = set_option};
-    static struct fi_ops_mr regions_ops = {.size = sizeof(regions_ops), .reg = region_open};
-    static struct fid_domain fid_domain = {.fid = {.fclass = FI_CLASS_DOMAIN}, .mr = &regions_ops};
-    static struct fid_ep lower = {
-        .fid = {.fclass = FI_CLASS_EP, .ops = &fid_ops}, .ops = &ep_ops, .rma = &rma};
-    static struct lower_domain domain = {.lower = &fid_domain};
-
-    ep.base.domain = &domain;
-    ep.base.lower = &lower;
-    ep.base.target = op_target_of(&lower);
-}
-
 static int open_endpoint(void **state)
 {
-    static struct fi_domain_attr attr = {.threading = FI_THREAD_DOMAIN,
-                                         .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
-                                         .data_progress = FI_PROGRESS_MANUAL,
-                                         .mr_mode = FI_MR_VIRT_ADDR};
-    static struct fi_info info = {.domain_attr = &attr};
+    static const struct bare_lower lower = {.take_read = take_read, .set_option = set_option};
+    static struct fi_ops_mr regions_ops = {.size = sizeof(regions_ops), .reg = region_open};
+    static struct fid_domain fid_domain = {.fid = {.fclass = FI_CLASS_DOMAIN}, .mr = &regions_ops};
+    static struct lower_domain domain = {.lower = &fid_domain};
 
-    open_lower();
-    ep.base.wire = &wire;
-    ep.base.lower_info = &info;
-    ep.base.own.top = ep.base.own.closing = true; /* nothing is reported */
+    bare_open(&wire, &lower, ROOM, 8);
+    ep.base.domain = &domain;
+    ep.base.own.closing = true; /* nothing is reported */
     ep.base.own.ep = &ep.base;
-    assert_int_equal(progress_create(&attr, "test", NULL, &ep.base.progress), 0);
-    ep.base.running = true; /* nothing is run here */
-    ep.reads = true;
     ep.read_max = SIZE;
-    ep.room = ROOM;
     ep.base.result_room = ROOM - RXD_RECORD_SIZE;
-    list_init(&ep.reading);
-    list_init(&ep.base.stalled);
-    list_init(&ep.base.attention);
-    list_init(&ep.base.moving);
-    list_init(&ep.base.broken);
-    ids_init(&ep.base.ids, 8, 32);
-    mr_pool_init(&ep.base.packets, "rxd", NULL, sizeof(struct rxd_packet) + ROOM, 8, 8);
-    pool_init(&ep.base.ops, sizeof(struct rxd_op), 8);
-    peer.base.ep = &ep.base;
     peer.lends = true;
-    list_init(&peer.base.attended);
-    list_init(&peer.base.broken);
-    list_init(&peer.base.accesses);
-    list_init(&peer.base.ops);
-    list_init(&peer.base.out);
-    list_init(&peer.base.flying);
-    list_init(&peer.ordered);
-    return 0;
-}
-
-static int close_endpoint(void **state)
-{
-    progress_release(ep.base.progress);
-    mr_pool_finish(&ep.base.packets);
-    pool_finish(&ep.base.ops);
-    ids_finish(&ep.base.ids);
     return 0;
 }
 
@@ -646,5 +596,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_lent_is_sent),
     };
 
-    return cmocka_run_group_tests_name("rxd: loans", tests, open_endpoint, close_endpoint);
+    return cmocka_run_group_tests_name("rxd: loans", tests, open_endpoint, bare_close);
 }

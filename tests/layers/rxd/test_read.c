@@ -13,18 +13,15 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "core/base/enosys.h"
 #include "core/base/seam.h"
 #include "core/domain/mr_watch.h"
-#include "layers/rxd/rxd.h"
+#include "tests/layers/rxd/bare.h"
 
 enum {
     SIZE = 4096,
     FIRST = 100,
 };
 
-static struct rxd_ep ep;
-static struct rxd_peer peer;
 static struct rxd_inbound inbound;
 static void *context; /* of the read that the lower has */
 static unsigned stops, pulls;
@@ -90,15 +87,7 @@ static void count_pull(struct message_taker *taker)
 
 static int open_endpoint(void **state)
 {
-    static struct fi_ops_rma rma = {.size = sizeof(rma), .readmsg = take_read};
-    static struct fi_ops fid_ops = {.size = sizeof(fid_ops), .ops_open = enosys_ops_open};
-    static struct fi_ops_ep ep_ops = {.size = sizeof(ep_ops), .setopt = set_option};
-    static struct fid_ep lower = {
-        .fid = {.fclass = FI_CLASS_EP, .ops = &fid_ops}, .ops = &ep_ops, .rma = &rma};
-    static struct fi_domain_attr domain = {.threading = FI_THREAD_DOMAIN,
-                                           .control_progress = FI_PROGRESS_CONTROL_UNIFIED,
-                                           .data_progress = FI_PROGRESS_MANUAL};
-    static struct fi_info info = {.domain_attr = &domain};
+    static const struct bare_lower lower = {.take_read = take_read, .set_option = set_option};
     static const struct message_wire wire = {.name = "rxd",
                                              .sent = rxd_sent,
                                              .pull = count_pull,
@@ -106,34 +95,9 @@ static int open_endpoint(void **state)
                                              .fetch = rxd_read_write,
                                              .unfetch = rxd_unread_write};
 
-    ep.base.wire = &wire;
-    ep.base.lower = &lower;
-    ep.base.target = op_target_of(&lower);
-    ep.base.lower_info = &info;
-    ep.base.own.top = true;
-    assert_int_equal(progress_create(&domain, "test", NULL, &ep.base.progress), 0);
-    ep.base.running = true; /* nothing is run here */
-    ep.reads = ep.stops = true;
+    bare_open(&wire, &lower, 0, 1);
+    ep.stops = true;
     ep.read_max = SIZE;
-    list_init(&ep.reading);
-    list_init(&ep.base.stalled);
-    list_init(&ep.base.attention);
-    list_init(&ep.base.moving);
-    list_init(&ep.base.broken);
-    ids_init(&ep.base.ids, 8, 32);
-    mr_pool_init(&ep.base.packets, "rxd", NULL, sizeof(struct rxd_packet), 1, 1);
-    peer.base.ep = &ep.base;
-    list_init(&peer.base.attended);
-    list_init(&peer.base.broken);
-    list_init(&peer.base.accesses);
-    return 0;
-}
-
-static int close_endpoint(void **state)
-{
-    progress_release(ep.base.progress);
-    mr_pool_finish(&ep.base.packets);
-    ids_finish(&ep.base.ids);
     return 0;
 }
 
@@ -340,5 +304,5 @@ int main(void)
         cmocka_unit_test(under_a_layer_writes_are_asked_for),
     };
 
-    return cmocka_run_group_tests_name("rxd: reads", tests, open_endpoint, close_endpoint);
+    return cmocka_run_group_tests_name("rxd: reads", tests, open_endpoint, bare_close);
 }
