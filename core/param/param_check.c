@@ -158,6 +158,8 @@ static void warn_if_unknown(struct search *search, const char *variable, const c
     else if (search->part)
         log_user("%s: unknown variable %s: %s has no such parameter; `fi_info -g %s` lists them",
                  from, variable, search->part, search->part);
+    else if (strncmp(variable, "FI_", 3) != 0)
+        log_user("%s: unknown variable %s: no part reads it", from, variable);
     else if (where)
         log_user("%s: unknown variable %s: there is no part of that name; `fi_info -e` lists all",
                  from, variable);
@@ -176,6 +178,21 @@ static void warn_of_setting(const char *name, const char *where, void *arg)
     warn_if_unknown(arg, name, where);
 }
 
+/* It begins as ours do, or as another library's that a part reads: UET_PROVIDER_. */
+static bool may_be_ours(const struct names *all, const char *variable)
+{
+    if (!strncmp(variable, "FI_", 3))
+        return true;
+    for (size_t i = 0; all->names && i < all->count; i++) {
+        const char *name = all->names[i], *end = strchr(name, '_');
+
+        end = end && strncmp(name, "FI_", 3) ? strchr(end + 1, '_') : NULL;
+        if (end && !strncmp(variable, name, (size_t)(end + 1 - name)))
+            return true;
+    }
+    return false;
+}
+
 static void warn_of_names(void)
 {
     struct search search = {0};
@@ -188,11 +205,12 @@ static void warn_of_names(void)
         char variable[NAME_LIMIT];
         size_t len = strcspn(*entry, "=");
 
-        if (strncmp(*entry, "FI_", 3) || len >= sizeof(variable))
+        if (len >= sizeof(variable))
             continue;
         memcpy(variable, *entry, len);
         variable[len] = 0;
-        warn_if_unknown(&search, variable, NULL);
+        if (may_be_ours(&search.all, variable))
+            warn_if_unknown(&search, variable, NULL);
     }
     param_file_each(warn_of_setting, &search);
     free_names(&search.all);

@@ -200,6 +200,9 @@ static void wrong_values_are_named(void **state)
 
     for (size_t i = 0; i < count; i++)
         setenv(wrong[i].variable, wrong[i].value, 1);
+    setenv("UET_PROVIDER_SERVICE_PAHT", "1", 1);
+    setenv("UET_PROVIDER_WHATEVER_ELSE_THERE_IS", "1", 1);
+    setenv("UET_TOOLS_COLOUR", "1", 1); /* somebody else's */
     assert_int_equal(warnings_import(), 0);
     begin();
     assert_int_equal(memory.dscp, 0);
@@ -215,6 +218,14 @@ static void wrong_values_are_named(void **state)
         assert_true(strstr(line, wrong[i].right) < strchr(line, '\n'));
         unsetenv(wrong[i].variable);
     }
+    assert_non_null(strstr(warnings, "environment: unknown variable UET_PROVIDER_SERVICE_PAHT; "
+                                     "did you mean UET_PROVIDER_SERVICE_PATH?\n"));
+    assert_non_null(strstr(warnings, "environment: unknown variable "
+                                     "UET_PROVIDER_WHATEVER_ELSE_THERE_IS: no part reads it\n"));
+    assert_null(strstr(warnings, "UET_TOOLS_COLOUR"));
+    unsetenv("UET_PROVIDER_SERVICE_PAHT");
+    unsetenv("UET_PROVIDER_WHATEVER_ELSE_THERE_IS");
+    unsetenv("UET_TOOLS_COLOUR");
 }
 
 int main(void)
