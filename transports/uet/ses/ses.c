@@ -78,6 +78,12 @@ static const struct pds_ops pds_ops = {
 
 /* ---- Life ---- */
 
+static void start_lists(struct list *lists, size_t count)
+{
+    for (struct list *list = lists; list != lists + count; list++)
+        list_init(list);
+}
+
 struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops *ops, void *arg,
                        uint64_t seed)
 {
@@ -91,10 +97,8 @@ struct ses *ses_create(const struct ses_settings *settings, const struct ses_ops
     list_init(&ses->busy);
     list_init(&ses->pulls);
     list_init(&ses->replies);
-    for (size_t i = 0; i < SES_BUCKETS; i++)
-        list_init(&ses->inbound[i]);
-    for (size_t i = 0; i < SES_READ_BUCKETS; i++)
-        list_init(&ses->reads[i]);
+    start_lists(ses->inbound, SES_BUCKETS);
+    start_lists(ses->reads, SES_READ_BUCKETS);
     pool_init(&ses->inbounds, sizeof(struct ses_inbound), 0);
     ids_init(&ses->messages, INDEX_BITS, ID_BITS);
     ids_init(&ses->tokens, INDEX_BITS, TOKEN_BITS);
