@@ -8,6 +8,7 @@
 
 enum {
     ROUNDS = 16,  /* of pds_run, while upcalls give it more to do */
+    ROOM_FOR = 8, /* of those that wait, when they are looked through */
     LOOK_AT = 64, /* PDCs, for one that can go */
 };
 
@@ -243,7 +244,7 @@ unsigned pds_open_count(const struct pds *pds)
 
 /* ---- Sending ---- */
 
-/* There are too many: those of ours that were not used for the longest time are closed. */
+/* There are too many: those that were not used for the longest time are closed, by their owner. */
 static void make_room(struct pds *pds)
 {
     unsigned looked = 0;
@@ -251,7 +252,7 @@ static void make_room(struct pds *pds)
     list_for_each (pos, &pds->used) {
         struct pdc *pdc = list_item(pos, struct pdc, used);
 
-        if (pdc->ours && pdc_tx_idle(pdc) && !pdc->holds && !pdc->wants_close) {
+        if (pdc_tx_idle(pdc) && !pdc->holds && !pdc->wants_close && pdc->state != PDC_CLOSED) {
             ask_to_close(pdc);
             return;
         }
@@ -264,11 +265,7 @@ static bool submit(struct pds *pds, struct pds_source *source)
 {
     struct pdc *pdc = pdc_choose(pds, &source->key);
 
-    if (!pdc) {
-        make_room(pds);
-        return false;
-    }
-    if (pdc->wants_close || pdc->state > PDC_ESTABLISHED || !pdc_wake(pdc))
+    if (!pdc || pdc->wants_close || pdc->state > PDC_ESTABLISHED || !pdc_wake(pdc))
         return false;
     if (pdc->tx->next >= NUMBERS_MAX) {
         ask_to_close(pdc);
@@ -286,15 +283,18 @@ static bool submit(struct pds *pds, struct pds_source *source)
 static void drain_waiting(struct pds *pds)
 {
     struct list later;
+    unsigned room = 0;
 
     list_init(&later);
     while (!list_empty(&pds->waiting)) {
         struct pds_source *source = list_item(pds->waiting.next, struct pds_source, link);
 
-        if (!submit(pds, source)) {
-            list_detach(&source->link);
-            list_attach(&source->link, &later);
-        }
+        if (submit(pds, source))
+            continue;
+        list_detach(&source->link);
+        list_attach(&source->link, &later);
+        if (room++ < ROOM_FOR)
+            make_room(pds);
     }
     list_join(&later, &pds->waiting);
 }
@@ -310,8 +310,11 @@ void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key
         rudi_submit(pds, source);
         return;
     }
-    if (!alone || !submit(pds, source))
-        list_attach(&source->link, &pds->waiting);
+    if (alone && submit(pds, source))
+        return;
+    list_attach(&source->link, &pds->waiting);
+    if (alone)
+        make_room(pds);
 }
 
 bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_ref ref)
@@ -452,6 +455,7 @@ static struct pdc *open_theirs(struct pds *pds, const union addr *from,
         pdc = pdc_create(pds, &key, false, start);
     if (!pdc) {
         pds_refuse(pds, from, header, NACK_NO_PDC, 0);
+        make_room(pds); /* it tries again */
         return NULL;
     }
     pdc->peer_id = header->spdcid;

@@ -20,7 +20,9 @@
 enum {
     FEW = 6,
     SOME = 48,
-    BUFFERS = 8, /* receives of an endpoint */
+    MANY = 160,
+    MOST_PACKETS = 40, /* for a message */
+    BUFFERS = 8,       /* receives of an endpoint */
     LONGEST = 20000,
     WRITTEN = 5000, /* bytes of a remote access */
     NUMBERS = 64,   /* messages from one to another, at most */
@@ -89,11 +91,13 @@ static void check_bytes(const uint8_t *bytes, size_t len, unsigned from, unsigne
     assert_memory_equal(bytes, expected, len);
 }
 
+/* Where there are many, each is of one packet. */
 static size_t length_of(unsigned from, unsigned to, unsigned number)
 {
     static const size_t lengths[] = {1, 8, 200, 1024, 1025, 3000, LONGEST};
+    const size_t kinds = count > SOME ? 3 : sizeof(lengths) / sizeof(lengths[0]);
 
-    return lengths[(from + to * 3 + number) % (sizeof(lengths) / sizeof(lengths[0]))];
+    return lengths[(from + to * 3 + number) % kinds];
 }
 
 static uint64_t tag_of(unsigned from, unsigned number, size_t len)
@@ -676,19 +680,41 @@ static void what_a_target_says_is_the_error(void **state)
     }
 }
 
-static void many_talk_to_all(void **state)
+/* Where peers do not take turns they refuse each other's openings again and again. */
+static bool count_packets(struct sw *sw, struct sw_packet *packet)
+{
+    assert_true(sw->carried < (uint64_t)MOST_PACKETS * count * count);
+    return true;
+}
+
+static void talk_to_all(unsigned endpoints)
 {
     uint64_t began;
 
-    begin(SOME, "uet(iface=lo,pdcs=128)", 0);
+    begin(endpoints, "uet(iface=lo,pdcs=128)", 0);
     began = memory.sw.now;
     memory.step /= 10;
     memory.sw.loss = 20;
+    memory.sw.filter = count_packets;
     all_to_all(1);
     printf("%u endpoints: %llu packets, %llu lost, %llu us\n", count,
            (unsigned long long)memory.sw.carried, (unsigned long long)memory.sw.lost,
            (unsigned long long)(memory.sw.now - began) / 1000);
+    memory.sw.filter = NULL;
     end();
+}
+
+static void many_talk_to_all(void **state)
+{
+    talk_to_all(SOME);
+}
+
+/* Each has fewer contexts than peers. */
+static void more_than_there_are_contexts_talk_to_all(void **state)
+{
+    const char *text = getenv("WEFT_UET_ENDPOINTS");
+
+    talk_to_all(text ? (unsigned)strtoul(text, NULL, 0) : MANY);
 }
 
 int main(void)
@@ -705,6 +731,7 @@ int main(void)
         cmocka_unit_test(congestion_marks_come_back),
         cmocka_unit_test(what_a_target_says_is_the_error),
         cmocka_unit_test(many_talk_to_all),
+        cmocka_unit_test(more_than_there_are_contexts_talk_to_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
