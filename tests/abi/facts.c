@@ -25,7 +25,7 @@
 #include "signatures.h"
 #include "values.h"
 
-/* What these mean is not in any table. */
+/* No table says what these mean. */
 VALUE(FI_VERSION(2, 6), 0x20006)
 VALUE(FI_MAJOR(FI_VERSION(2, 6)), 2)
 VALUE(FI_MINOR(FI_VERSION(2, 6)), 6)

@@ -361,7 +361,7 @@ static void await_event(uint32_t want, struct fi_eq_cm_entry *entry)
     REQUIRE(*event == want);
 }
 
-/* Where nobody listens: the port of a socket that is bound only. */
+/* Without a listener: the port of a socket that is bound only. */
 static void connect_to_nobody(struct fi_info *info)
 {
     struct sockaddr_in *nobody = guard(sizeof(*nobody));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the inline functions of the headers do that is more than one call through a table. */
+/* The inline functions of the headers that do more than one call through a table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <rdma/fi_profile.h>
 #include <rdma/fi_tagged.h>
 
-/* What the last call to a table got; each test leaves it empty, for it points to its stack. */
+/* The last call to a table; each test leaves it empty, for it points to its stack. */
 static struct {
     void *object;
     int command;
@@ -245,7 +245,7 @@ static void entries_behind_the_size_of_a_table_are_absent(void **state)
     struct fid_cntr cntr = {.ops = &cntr_old};
     struct fid_ep ep = {.cm = &cm_old};
 
-    /* Whatever lies there is not to be called. */
+    /* The library may not call what lies there. */
     fid_old.ops_set = (int (*)(struct fid *, const char *, uint64_t, void *, void *))(uintptr_t)8;
     av_old.set_user_id = (int (*)(struct fid_av *, fi_addr_t, fi_addr_t, uint64_t))(uintptr_t)8;
     assert_int_equal(fi_set_ops(&domain.fid, "x", 0, NULL, NULL), -FI_ENOSYS);

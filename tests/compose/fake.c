@@ -320,7 +320,7 @@ static int lnx_join(const struct request *req, const struct fi_info *const *bran
     return 0;
 }
 
-/* What FI_REMOTE_COMM says is no branch's alone, and a node is not for shared memory. */
+/* No branch alone decides FI_REMOTE_COMM, and shared memory has no use for a node. */
 static int lnx_needs(const struct request *req, struct fi_info **lower_hints)
 {
     struct fi_info *hints = info_dup(req->hints);

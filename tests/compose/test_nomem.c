@@ -82,7 +82,7 @@ static void every_allocation_may_fail(void **state)
                 nomem_at = 0;
                 fail_msg("allocation %ld: %d", n, rc);
             }
-            /* What is still to fail was never reached. */
+            /* The run ended before the allocation that was to fail. */
             if (!nomem_at)
                 rc = -1;
             nomem_at = 0;

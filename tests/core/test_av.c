@@ -59,7 +59,7 @@ static struct sockaddr_in in4(uint32_t host, uint16_t port)
     return sin;
 }
 
-/* What fi_av_straddr says of an entry, or "". */
+/* fi_av_straddr's text for an entry, or "". */
 static const char *text_of(struct fid_av *av, fi_addr_t addr)
 {
     static char text[200];

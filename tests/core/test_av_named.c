@@ -194,7 +194,7 @@ static void an_address_is_there_until_all_have_removed_it(void **state)
     assert_int_equal(fi_av_remove(a, &addr, 1, 0), 0);
     assert_int_equal(host_at(b, addr), 0);
     assert_int_equal(fi_av_remove(b, &addr, 1, 0), -FI_EINVAL);
-    /* What somebody may still hold is not another's. */
+    /* A segment that a process may still hold goes to no other. */
     assert_int_equal(insert(b, 9, &other), 1);
     assert_int_equal(other, addr + 1);
     assert_int_equal(host_at(a, other), 9);
@@ -370,7 +370,7 @@ static int exit_of(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* What the child finds wrong, as a number of its own; cmocka's asserts are the parent's. */
+/* The child's finding, a number for each fault; cmocka's asserts are the parent's. */
 #define CHILD_CHECK(ok)                                                                            \
     do {                                                                                           \
         if (!(ok)) {                                                                               \
@@ -435,7 +435,7 @@ static void the_dead_leave_nothing_behind(void **state)
         assert_true(there_is(name));
         assert_int_equal(try_open(name, FI_READ, &av), -FI_ENOENT);
         if (killed) {
-            /* Whoever makes another one sweeps. */
+            /* The maker of another one sweeps. */
             close_av(open_av(name_of("sweeps"), 0));
             assert_false(there_is(name_of("dead")));
         }
@@ -517,7 +517,7 @@ static void foreign_files_are_refused(void **state)
     assert_int_equal(try_open(name_of("foreign"), 0, &av), -FI_EACCES);
     close(fd);
     unlink(path);
-    /* Nobody holds it, so it is replaced; a file of another kind under an AV is not joined. */
+    /* No process holds it, so it is replaced; a file of another kind under an AV is not joined. */
     fd = open(path, O_RDWR | O_CREAT, 0600);
     assert_int_equal(write(fd, "garbage", 7), 7);
     close(fd);
@@ -631,7 +631,7 @@ static void scribbled_files_do_no_harm(void **state)
     fabric.part = "test";
 }
 
-/* Somebody dies between writing and saying so: what was not said is overwritten. */
+/* A writer dies between writing and saying so: what was not said is overwritten. */
 static void what_was_not_published_was_not_done(void **state)
 {
     struct fid_av *writer = open_av(name_of("half"), 0), *reader;

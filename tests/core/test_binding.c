@@ -174,7 +174,7 @@ static void siblings_under_a_layer_are_left_to_it(void **state)
     assert_int_equal(polls_of_a_sibling(FI_THREAD_SAFE, false, 1), 1);
 }
 
-/* A close waits for what a sibling has to do, which has nobody else. */
+/* A sibling may have work that a close waits for, and no other thread to drive it. */
 static void siblings_are_driven_each_second_turn_at_least(void **state)
 {
     assert_in_range(polls_of_a_sibling(FI_THREAD_DOMAIN, false, 32), 16, 32);

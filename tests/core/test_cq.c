@@ -179,7 +179,7 @@ static void errors_stay_in_their_place(void **state)
     assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), 1);
     assert_int_equal(fi_cq_readerr(&cq->fid, &error, 0), -FI_EAGAIN);
     assert_int_equal(fi_cq_read(&cq->fid, entries, 8), -FI_EAGAIN);
-    put_error(cq, 7, FI_EIO); /* closing frees what nobody took */
+    put_error(cq, 7, FI_EIO); /* closing frees entries that were not read */
     close_cq(cq);
 }
 
@@ -313,8 +313,8 @@ static void produce_mixed(struct progress_source *source)
     }
 }
 
-/* Whatever fits of what a read drives goes past the ring; what is left, and what comes behind an
- * error, is read later, in order. */
+/* Completions that a read drives, and that fit its array, go past the ring; what is left, and what
+ * comes behind an error, is read later, in order. */
 static void entries_that_a_read_drives_stay_in_order(void **state)
 {
     static const size_t sizes[] = {sizeof(struct fi_cq_entry), sizeof(struct fi_cq_msg_entry),
@@ -506,7 +506,7 @@ static void *read_many(void *arg)
     }
 }
 
-/* Two writers and three blocking readers: everything is read once, and nobody sleeps for ever. */
+/* Two writers, three blocking readers: everything is read once, and no reader sleeps for ever. */
 static void no_wakeup_is_lost(void **state)
 {
     static const enum fi_wait_obj objs[] = {FI_WAIT_FD, FI_WAIT_MUTEX_COND};

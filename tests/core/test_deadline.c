@@ -69,7 +69,7 @@ static void a_semaphore_ends_at_its_moment(void **state)
         assert_int_equal(sem_waits[i](&sem, &until), -1);
         assert_int_equal(errno, ETIMEDOUT);
         assert_true(is_past(&until));
-        /* What is there is taken, however late. */
+        /* Events that are there are taken, however late. */
         assert_int_equal(sem_post(&sem), 0);
         assert_int_equal(sem_waits[i](&sem, &until), 0);
         sem_destroy(&sem);

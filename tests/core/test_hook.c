@@ -514,7 +514,7 @@ static void events_name_the_uppers_objects(void **state)
     assert_ptr_equal(entry.context, (void *)10);
     assert_int_equal(fi_mc_addr(mc), 2);
 
-    /* What the application writes comes back as it was, a fid or not. */
+    /* Entries that the application writes come back as they were, fids or not. */
     entry.fid = &ep->fid;
     assert_int_equal(fi_eq_write(eq, FI_SHUTDOWN, &entry, sizeof(entry.fid), 0), sizeof(entry.fid));
     memset(&entry, 0x55, sizeof(entry));

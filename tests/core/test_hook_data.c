@@ -26,7 +26,7 @@
 static char arena[64][1024];
 #define AT(n) ((void *)arena[n])
 
-/* What the fake lower was called with. */
+/* The last call of the fake lower, and its arguments. */
 static int calls;
 static const char *called;
 static uintptr_t seen[16];
@@ -532,7 +532,7 @@ static struct hook_ep inner = {.base = PASSED, .lower = &lower, .target = {.fid 
 static struct hook_ep outer = {
     .base = PASSED, .lower = &inner.fid, .target = {.ep = &inner.base, .fid = &inner.fid}};
 
-/* What is called. */
+/* The endpoint that the cases call. */
 static struct fid_ep *top = &outer.fid;
 
 /* One call of that name, its arguments 11, 12, ... behind the endpoint. */

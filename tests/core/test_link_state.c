@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel tells of links: messages of ours, and its own of this network namespace. */
+/* The kernel's messages about links: messages of ours, and its own of this network namespace. */
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>

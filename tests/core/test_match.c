@@ -24,7 +24,7 @@ enum kind {
     DISCARDED
 };
 
-/* What was seen: by the lower (a message got a buffer, or is discarded) and on the queue. */
+/* Seen by the lower (a message got a buffer, or is discarded) and on the queue. */
 struct event {
     enum kind kind;
     int recv, message;  /* numbers; -1: none */
@@ -453,7 +453,7 @@ static void multi_receive_packs_and_is_released_once(void **state)
         assert_int_equal(!!(events[i].flags & FI_MULTI_RECV), i == 2);
     }
     assert_int_equal(event_count, 3);
-    /* What does not fit in the rest goes to the next buffer, and releases this one. */
+    /* A message that does not fit in the rest goes to the next buffer, and releases this one. */
     post(false, 1, 0, 300, FI_ADDR_UNSPEC, 0, 0, FI_MULTI_RECV);
     post(false, 2, 1000, 300, FI_ADDR_UNSPEC, 0, 0, FI_MULTI_RECV);
     arrive(&sources[0], false, 3, 0, 200);

@@ -153,7 +153,7 @@ static void every_descriptor_may_fail(void **state)
     sweep_fds(FI_PROGRESS_AUTO);
 }
 
-/* What is in the queue stays; what could not be kept is reported, once. */
+/* Entries in the queue stay; what could not be kept is reported, once. */
 static void a_queue_that_cannot_grow_reports_one_overrun(void **state)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};

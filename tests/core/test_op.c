@@ -56,7 +56,7 @@ static int set_tables(void **state)
 static char buf[8], more[4];
 static const struct iovec both[] = {{buf, 8}, {more, 4}};
 
-/* What every form leaves behind; forgets it. */
+/* The op that each function leaves; forgets it. */
 static void check(uint64_t kind, size_t count, uint64_t flags, uint64_t data, uint64_t tag,
                   void *context)
 {

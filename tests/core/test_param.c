@@ -369,8 +369,7 @@ static void all_variables_are_listed_with_help_and_value(void **state)
     fi_freeparams(NULL);
 }
 
-/* What goes to stderr while the environment is checked, in a child: warnings come once a process.
- */
+/* A child's stderr while it checks the environment: warnings come once a process. */
 static void warnings(char *text, size_t size)
 {
     int ends[2];

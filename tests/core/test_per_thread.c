@@ -108,7 +108,7 @@ static void several_owners_do_not_mix(void **state)
     assert_int_equal(number, 1);
     assert_int_equal(sum(&two, &number), 6000);
     per_thread_finish(&one);
-    /* What comes later at the same place is not taken for it. */
+    /* A later object at the same place is not taken for it. */
     per_thread_init(&one, sizeof(struct counted), NULL, NULL);
     count_some(&one);
     assert_int_equal(sum(&one, &number), 1000);

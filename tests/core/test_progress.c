@@ -209,7 +209,7 @@ static void trywait_asks_every_source(void **state)
     progress_release(progress);
 }
 
-/* Whatever the order: a watch of one side sees sources of the other, and those to come. */
+/* In any order: a watch of one side sees sources of the other, and those to come. */
 static void merged_units_share_lock_sources_and_watches(void **state)
 {
     struct progress *a = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
@@ -718,7 +718,7 @@ static void sleepers_watch_units_that_are_left_alone(void **state)
     raise_fd(fd);
     assert_int_equal(poll(&seen, 1, 0), 1);
     progress_lock(b);
-    progress_poll(b); /* somebody reads it: it is looked at again soon, and not watched */
+    progress_poll(b); /* it has a reader: it is looked at again soon, and not watched */
     progress_unlock(b);
     assert_true(progress_sleeper_look(a, &sleeper.sleeper, epoll_fd, true) > 0);
     raise_fd(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes in any order is taken in the order of its numbers. */
+/* Items that come in any order are taken in the order of their numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@ static const struct match_attr own = {.size = 2, .iov_limit = 1, .min_multi_recv
 static struct bare bare;
 static struct fid_ep *fid;
 
-/* What an endpoint of a part has of its own. */
+/* A part's own state of an endpoint. */
 struct end {
     struct srx_user user;
     struct match_source source;

@@ -265,7 +265,7 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* A queue that is opened while somebody sleeps wakes him like the others. */
+/* A queue that is opened while a waiter sleeps wakes it like the others. */
 static void who_sleeps_hears_of_a_new_member(void **state)
 {
     static const enum fi_wait_obj objs[] = {FI_WAIT_FD, FI_WAIT_MUTEX_COND};

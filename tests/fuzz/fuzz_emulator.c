@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the processes of the emulated RDMA network send each other: the first byte chooses packets
- * or messages of connection management. What a decoder accepts must be consistent in itself. */
+/* Messages between processes of the emulated RDMA network: the first byte chooses packets or
+ * messages of connection management. A message that is accepted must be consistent in itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void try_packet(const uint8_t *data, size_t size)
     if (!has_payload(packet.kind))
         return;
     require((uint64_t)packet.offset + packet.length <= packet.total);
-    /* What the sender derives is what was accepted. */
+    /* The sender derives the values that were accepted. */
     again = packet;
     wire_finish(&again);
     require(memcmp(&packet, &again, sizeof(packet)) == 0);

@@ -62,7 +62,7 @@ static struct {
     size_t said[BRANCHES][NAMES]; /* length of the address that a stranger says */
     unsigned saying_branch;
     uint64_t saying_name;
-    /* What a peer was asked and has told: 0, or an enum lnx_key_message, and the key. */
+    /* Questions to a peer, and its answers: 0, or an enum lnx_key_message, and the key. */
     struct {
         enum lnx_key_message state;
         uint64_t key;

@@ -293,7 +293,7 @@ static void close_all(struct pair *p)
     must(!fi_close(&p->listener->fid));
     for (int i = 0; i < TURNS && !all_ended(p); i++)
         drain(p);
-    must(all_ended(p)); /* the connection is gone, and nobody listens */
+    must(all_ended(p)); /* the connection is gone, and its peer does not listen */
     must(!fi_close(&p->ep->fid));
     drain(p);
     must(!fi_close(&p->av->fid));

@@ -51,7 +51,7 @@ static struct world {
     fi_addr_t peer;
 } worlds[MODES], *world;
 
-static char *memory; /* of a link: behind it a page that nobody may touch */
+static char *memory; /* of a link: behind it a page without access */
 static uint8_t region[REGION + 2 * ROOM];
 static uint8_t rooms[OPS][3 * ROOM];
 static uint8_t large[LARGE + 2 * ROOM];
@@ -195,7 +195,7 @@ static void *place(struct input *input, uint64_t *len)
     return places[next(input) % (sizeof(places) / sizeof(places[0]))];
 }
 
-/* What leads to attaching, well formed: a message, a write, or the answer to a read. */
+/* Messages up to the attaching, well formed: a message, a write, or the answer to a read. */
 static void announce(struct game *game, struct input *input)
 {
     unsigned what = next(input) % 3, count = 1 + next(input) % SHM_IOV_LIMIT;

@@ -28,7 +28,7 @@ static void check_bounds(const struct srd_header *header, const uint8_t *raw, si
         must(header->offset + header->len > header->offset);
 }
 
-/* What a release of another age says besides is not written again. */
+/* Fields of other releases are not written again. */
 static void check_again(const struct srd_header *header)
 {
     size_t head = srd_header_size(header), size = head + header->len;

@@ -2,9 +2,8 @@
 /*
  * Opening takes longer than most inputs do, so the ends of a kind stay open for LIFE inputs, unless
  * FUZZ_FRESH is set: an input begins when all that the one before had under way has ended, since
- * new lives have begun, which are told through the relays as they are. What is
- * left of those is numbers that have been used. With FUZZ_SAY it is said at the end how much of
- * that there was.
+ * new lives have begun, which are told through the relays as they are. Used numbers are all that is
+ * left of those. With FUZZ_SAY it is said at the end how much of that there was.
  */
 #include "tests/fuzz/srd_pair.h"
 
@@ -305,7 +304,7 @@ static void rewrite(unsigned from, uint8_t *bytes, const struct srd_header *head
     }
 }
 
-/* What has come to a stranger is only looked at. */
+/* A stranger only looks at what has come to it. */
 static void take_packet(unsigned index, unsigned from, uint8_t *bytes, size_t len)
 {
     struct srd_header header;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What calls of sockets take, for tests that stand before them: glibc's header declares a union of
- * pointers. */
+/* The arguments of socket calls, for tests that stand before them: glibc's header declares a union
+ * of pointers. */
 #ifndef WEFT_TESTS_SUPPORT_ANY_ADDRESS_H
 #define WEFT_TESTS_SUPPORT_ANY_ADDRESS_H
 

@@ -148,8 +148,8 @@ bool failing_hit(enum failing_kind kind, uintptr_t caller, const char *name, int
 #define REAL(name) __interceptor_##name
 #define REAL_ALIGNED __interceptor_aligned_alloc
 
-/* Who is told of an error ends where it stands, and the compiler keeps nothing for a return that
- * does not come: what the test itself has allocated stays reachable all the same. */
+/* A caller that is told of an error ends where it stands, and the compiler keeps nothing for a
+ * return that does not come: what the test itself has allocated stays reachable all the same. */
 static void keep(const void *ptr, uintptr_t caller)
 {
     if (started && !owns && within(&program, caller))

@@ -173,7 +173,7 @@ int epoll_create1(int flags)
     return next(flags);
 }
 
-/* What is in a set can be taken out: that needs nothing that could be missing. */
+/* Members of a set can be taken out: that needs nothing that could be missing. */
 int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
 {
     NEXT(epoll_ctl);

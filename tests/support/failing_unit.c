@@ -40,7 +40,7 @@ static void tell_failed(void)
     dprintf(report, "failed %s %d %#lx\n", what, err, place);
 }
 
-/* A process of the test's own is somebody else. */
+/* In a child of the test no call fails. */
 static void in_child(void)
 {
     failing_stop();

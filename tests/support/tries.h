@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What holds unless the machine does something else meanwhile: a thread that is kept from running
- * does not post in time, a core that changes its clock is slower. One try that shows it is enough,
- * and where the library is wrong none does.
+ * Conditions that hold unless the machine does something else meanwhile: a thread that is kept from
+ * running does not post in time, a core that changes its clock is slower. One try that shows it is
+ * enough, and where the library is wrong none does.
  */
 #ifndef WEFT_TESTS_SUPPORT_TRIES_H
 #define WEFT_TESTS_SUPPORT_TRIES_H

@@ -346,7 +346,7 @@ static int asks_for_branch(const void *log)
     return fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, NULL, &infos) != -FI_ENODATA;
 }
 
-/* Its completions would be nobody's. */
+/* Its completions would have no reader. */
 static void branch_of_a_join_without_peer_objects_is_told(void **state)
 {
     char path[4096], log[4096], text[1024] = "";

@@ -99,7 +99,7 @@ static struct fi_ops cq_fid_ops, ep_fid_ops;
 static struct fi_ops_domain domain_ops;
 static struct fi_ops_fabric fabric_ops;
 static struct fi_ops_cm pep_cm;
-/* Those of the library that stand behind them. */
+/* The library's own, which stand behind them. */
 static const struct fi_ops *cq_fid_below, *ep_fid_below;
 static const struct fi_ops_domain *domain_below;
 static const struct fi_ops_fabric *fabric_below;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs of others ask for, and the families that they get: provider and endpoint type, in
+ * Hints of other projects' programs, and the families that they get: provider and endpoint type, in
  * order, equal ones that follow each other once. `want` is what the parts that are here must give;
  * `lacks` says what a program that gets nothing, or less than elsewhere, waits for.
  */
@@ -380,7 +380,7 @@ static void check_given(const struct client *client, const struct fi_info *info)
 }
 
 /* By that stack, whose name, protocol and addresses are not those that some clients ask for by
- * name; lo: its domain on lo. Nobody gets device memory. Returns how many were served. */
+ * name; lo: its domain on lo. No stack offers device memory. Returns how many were served. */
 static int clients_get(const char *spec, const char *lo, const char *families_wanted)
 {
     int wrong = 0, served = 0;

@@ -16,7 +16,7 @@ struct sim_event {
     uint8_t *bytes;
 };
 
-/* What is sent: a message, and the end that owns it. */
+/* The traffic: a message, and the end that owns it. */
 struct letter {
     struct session_message message;
     uint8_t bytes[];

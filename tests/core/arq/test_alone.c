@@ -94,8 +94,8 @@ static void peer_is_not_late_before_its_answer_was_read(void **state)
     close_lone(session);
 }
 
-/* A lone message needs no run of its session, nor does its acknowledgement. What was long ago is
- * forgotten all the same. */
+/* A lone message needs no run of its session, nor does its acknowledgement. The session forgets old
+ * samples all the same. */
 static void lone_message_leaves_at_once(void **state)
 {
     struct session_message messages[2] = {{.len = 100}, {.len = 100}};
@@ -152,8 +152,8 @@ static void probe_holds_no_message_back(void **state)
     close_lone(session);
 }
 
-/* Who was kept from reading has sent again what had come long since: the answer to the first is
- * enough, and the second one carries nothing any more. */
+/* An end that could not read has sent packets again that had come long since: the answer to the
+ * first is enough, and the second one carries nothing any more. */
 static void late_acknowledgement_ends_a_message(void **state)
 {
     struct session_message message = {.len = 100}, other = {.len = 100};
@@ -235,7 +235,7 @@ static void only_the_network_makes_the_window_collapse(void **state)
     }
 }
 
-/* What leaves while the peer does not look has passed the network when it looks again. */
+/* Packets that leave while the peer does not look have passed the network when it looks again. */
 static void peer_that_pauses_is_sent_for(void **state)
 {
     static struct session_message messages[600];

@@ -148,7 +148,7 @@ static void silence_ends_after_patience(void **state)
     sim_destroy(sim);
 }
 
-/* Nobody is asked anything for longer than patience: that is no silence. */
+/* No end asks for longer than patience: that is no silence. */
 static void idle_session_is_not_silent(void **state)
 {
     struct sim *sim = sim_create(28);
@@ -163,7 +163,7 @@ static void idle_session_is_not_silent(void **state)
     sim_destroy(sim);
 }
 
-/* What is under way fills the window, and none of it will be acknowledged. */
+/* Packets under way fill the window, and the peer acknowledges none of them. */
 static void loss_of_a_whole_window_is_found(void **state)
 {
     for (size_t c = 0; congestion_all[c]; c++) {
@@ -349,7 +349,7 @@ static void many_flows_do_not_collapse(void **state)
 }
 
 /* All begin at once towards one, in windows of sixteen packets each: ten times what the shorter
- * queue holds. What is lost is found without a timeout that leaves the link idle. */
+ * queue holds. A sender finds losses without a timeout that leaves the link idle. */
 static void many_begin_at_once(const struct congestion_ops *cc, uint64_t room, uint64_t seed)
 {
     enum {

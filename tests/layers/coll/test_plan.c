@@ -270,7 +270,7 @@ static void every_schedule_gives_its_result(void **state)
     }
 }
 
-/* Nobody leaves before everybody has come: the last one to start holds up all. */
+/* No member leaves before all have come: the last one to start holds up all. */
 static void barrier_holds_all_back(void **state)
 {
     for (uint32_t size = 2; size <= SIZE_MOST; size++) {

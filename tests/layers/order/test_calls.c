@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a provider at the bottom, one that is not ours, is called with under order. Receives are the
+ * The calls that a provider at the bottom, one that is not ours, gets under order. Receives are the
  * calls that the application made. A transmission is the *msg call of its group, with the arguments
  * of the call; what differs is needed for the order:
  *

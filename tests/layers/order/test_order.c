@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What brings the layer in and what it says of itself; queues, aliases, shared contexts. What it
- * promises is in the conformance suite ("strict: ..."). Over shm, whose large messages are told
- * when the peer has them. */
+/* Hints that bring the layer in, and its infos; queues, aliases, shared contexts. The conformance
+ * suite tests its promises ("strict: ..."). Over shm, whose large messages are told when the peer
+ * has them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,7 +185,7 @@ static void endpoints_of_a_shared_transmit_context_are_one_order(void **state)
     pair_close(&pair);
 }
 
-/* What is held counts against the queue; what wants no completion does not. */
+/* Held operations count against the queue; what wants no completion does not. */
 static void a_full_queue_says_try_again(void **state)
 {
     size_t posted = 0;

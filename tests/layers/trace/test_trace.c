@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is in the file, after what, and what recording costs: no lock, allocation, system call. */
+/* The records of a file, their order, and the cost of each: no lock, allocation, system call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -400,7 +400,7 @@ enum {
     UNTIL_CLOCK = 100000000 /* reads in vain; much less than a second of them is enough */
 };
 
-/* What a crash leaves has the rate of the clock from a time that is worth measuring. */
+/* The file of a crash has the rate of the clock from a time that is worth measuring. */
 static void the_clocks_are_read_again_while_it_runs(void **state)
 {
     char from[64] = "", to[64];
@@ -600,7 +600,7 @@ static void write_file(const char *text)
     fclose(file);
 }
 
-/* A mistyped name costs nobody a file. */
+/* A mistyped name costs no file. */
 static void only_a_trace_is_replaced(void **state)
 {
     char text[16] = "";
@@ -618,7 +618,7 @@ static void only_a_trace_is_replaced(void **state)
     assert_int_equal(pair_fabric_rc(stack("@;loop")), 0);
 }
 
-/* What it records may be somebody's business: not others'. */
+/* Its records may be confidential: only its owner reads the file. */
 static void only_its_owner_may_read_it(void **state)
 {
     mode_t before = umask(0);

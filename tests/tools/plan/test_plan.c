@@ -194,7 +194,7 @@ static void a_group_has_as_many_members_as_there_are_files(void **state)
     }
 }
 
-/* Connected endpoints name nobody, and of several any could be the other end. */
+/* Connected endpoints name no peer, and of several any could be the other end. */
 static void connections_of_several_processes_are_refused(void **state)
 {
     for (int rank = 0; rank < 3; rank++) {

@@ -370,7 +370,7 @@ static void they_are_done_again_over_shm(void **state)
     must_not_say("left out");
 }
 
-/* Those of all have members that are not there, that of the even ones has not. */
+/* The groups of all have members that are not there, that of the even ones has not. */
 static void groups_without_a_member_are_left_out(void **state)
 {
     assert_int_equal(run(dir, "fi_replay", "-t 60 -s 'coll;tcp' trace.0 trace.2"), 0);

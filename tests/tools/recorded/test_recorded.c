@@ -129,7 +129,7 @@ static void exchange(void)
     complete(2);
 }
 
-/* What fi_replay says of what was recorded; its exit status. */
+/* fi_replay's report on a recording; its exit status. */
 static int replay(void)
 {
     char arguments[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What only counts is bound to an endpoint that is enabled already, as Sandia OpenSHMEM does. */
+/* Counters are bound to an endpoint that is enabled already, as Sandia OpenSHMEM does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

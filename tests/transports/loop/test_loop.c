@@ -423,7 +423,7 @@ static void atomics(const char *mode)
     assert_int_equal(fi_atomic(a.ep, operand, 2, NULL, a.peer, 4, 5, FI_UINT32, FI_SUM, operand),
                      0);
     assert_int_equal(next(a.tx, NULL).flags, FI_ATOMIC | FI_WRITE);
-    /* What is injected, and what it is compared with, is free at once. */
+    /* Injected operands, and those for comparison, are free at once. */
     assert_int_equal(fi_inject_atomic(a.ep, operand, 2, a.peer, 4, 5, FI_UINT32, FI_BXOR), 0);
     operand[0] = 1;
     operand[1] = 6;
@@ -616,7 +616,7 @@ static void connections(const char *mode)
     assert_ptr_equal(next(b.rx, NULL).op_context, in);
     assert_string_equal(in, "abc");
     next(a.tx, NULL);
-    /* What was sent before the end comes before it. */
+    /* Messages from before the end come before it. */
     assert_int_equal(fi_recv(b.ep, in, 8, NULL, 0, in), 0);
     assert_int_equal(fi_recv(b.ep, in, 8, NULL, 0, in), 0);
     assert_int_equal(fi_send(a.ep, "def", 4, NULL, 0, NULL), 0);
@@ -656,7 +656,7 @@ static void refusals_carry_data(void **state)
     assert_int_equal(error.err_data_size, 2);
     assert_memory_equal(error.err_data, "no", 2);
     close_side(&a);
-    /* A request that nobody answers any more. */
+    /* A request that its peer does not answer any more. */
     dial(&a, "loop", pep, "");
     assert_int_equal(fi_close(&pep->fid), 0);
     assert_int_equal(fi_eq_read(a.eq, &(uint32_t){0}, &event, sizeof(event), 0), -FI_EAVAIL);
