@@ -23,6 +23,7 @@ struct making {
     struct reasons *reasons;
     struct spec *provider, *hook; /* parsed; NULL when unset */
     size_t *mistakes;
+    uint64_t caps; /* of the hints, PART_ADDS_STRICT too */
 };
 
 static void show(const struct making *making, enum text_origin origin, const char *text,
@@ -639,6 +640,8 @@ static int pick_spelled(const struct making *making, const struct candidates *al
     int rc = add_admitted(making, stack, choice, &spelled);
 
     set_origin(&spelled, 0, TEXT_WANTED);
+    if (!rc)
+        rc = add_all_asked(making, making->caps, &spelled);
     for (size_t i = 0; !rc && i < spelled.count; i++) {
         const struct candidate *candidate = &spelled.list[i];
         const struct candidate *known = find_full(all, candidate->full);
@@ -758,8 +761,11 @@ int candidates_make(const struct parts *parts, const struct environment *environ
 {
     struct candidates candidates = {0};
     size_t mistakes = 0;
-    struct making making = {
-        .parts = parts, .environment = environment, .reasons = reasons, .mistakes = &mistakes};
+    struct making making = {.parts = parts,
+                            .environment = environment,
+                            .reasons = reasons,
+                            .mistakes = &mistakes,
+                            .caps = caps};
     int rc = parse_variables(&making);
 
     if (!rc)

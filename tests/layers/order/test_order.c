@@ -66,6 +66,29 @@ static void hints_bring_it_in(void **state)
     fi_freeinfo(info);
 }
 
+/* loop is a candidate only where it is named. */
+static void a_stack_that_hints_spell_takes_what_they_ask_for(void **state)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+
+    assert_non_null(hints);
+    hints->caps = FI_MSG | FI_TRIGGER;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->comp_order = FI_ORDER_STRICT;
+    hints->fabric_attr->prov_name = strdup("loop");
+    unsetenv("FI_PROVIDER");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
+    assert_string_equal(info->fabric_attr->prov_name, "loop;ofi_order;ofi_trigger");
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
 static void it_stands_under_triggers_and_over_collectives(void **state)
 {
     struct fi_info *info =
@@ -266,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hints_bring_it_in),
+        cmocka_unit_test(a_stack_that_hints_spell_takes_what_they_ask_for),
         cmocka_unit_test(it_stands_under_triggers_and_over_collectives),
         cmocka_unit_test(connected_endpoints_take_it_without_the_layer),
         cmocka_unit_test(datagrams_refuse_it),
