@@ -242,8 +242,9 @@ static void deliver_plain(struct udp_ep *ep, const struct arrival *arrival, size
 }
 
 /* A slice of the first receive, a multi-receive buffer, in which len bytes of a datagram are
- * already; of a datagram longer than the whole buffer, as many as it has. */
-static void deliver_slice(struct udp_ep *ep, const struct arrival *arrival, size_t len)
+ * already; of a datagram longer than the whole buffer, as many as it has. more: others lie behind
+ * it, which come before the buffer is given back. */
+static void deliver_slice(struct udp_ep *ep, const struct arrival *arrival, size_t len, bool more)
 {
     struct posted_recv *rx = recv_queue_at(&ep->posted, 0);
     size_t left = rx->room - rx->offset, used = len < left ? len : left;
@@ -257,7 +258,7 @@ static void deliver_slice(struct udp_ep *ep, const struct arrival *arrival, size
 
     rx->offset += used;
     left -= used;
-    if (!left || left < rx->min) {
+    if (!more && (!left || left < rx->min)) {
         delivery.flags = FI_MULTI_RECV;
         delivery.wanted = true;
         recv_queue_pop(&ep->posted);
@@ -303,7 +304,7 @@ static void place(struct udp_ep *ep, struct udp_spill *spill, size_t len)
     spill->at += len;
     if (rx->multi) {
         iov_copy(&rest, 1, &from, 1);
-        deliver_slice(ep, &spill->arrival, len);
+        deliver_slice(ep, &spill->arrival, len, false);
     } else {
         iov_copy(rx->iov, rx->count, &from, 1);
         deliver_plain(ep, &spill->arrival, len);
@@ -516,7 +517,7 @@ static unsigned receive_several(struct udp_ep *ep, struct udp_socket *sock, unsi
 /* ---- Reads with the spill behind them ---- */
 
 /* How many bytes of what was read into the rest of a multi-receive buffer may stay there: whole
- * datagrams, up to the one that ends the buffer. */
+ * datagrams. */
 static size_t stays(const struct posted_recv *rx, const struct arrival *arrival)
 {
     size_t left = rx->room - rx->offset, kept = 0;
@@ -528,8 +529,6 @@ static size_t stays(const struct posted_recv *rx, const struct arrival *arrival)
             break;
         kept += len;
         left -= len;
-        if (!left || left < rx->min)
-            break;
     }
     return kept;
 }
@@ -546,7 +545,7 @@ static void deliver_multi(struct udp_ep *ep, const struct arrival *arrival,
 
         if (first < arrival->len)
             move_to_spill(ep, rest, 1, first, arrival);
-        deliver_slice(ep, arrival, first);
+        deliver_slice(ep, arrival, first, false);
         return;
     }
     if (kept < arrival->len)
@@ -555,7 +554,7 @@ static void deliver_multi(struct udp_ep *ep, const struct arrival *arrival,
         size_t len = next_len(arrival, kept - at);
 
         at += len;
-        deliver_slice(ep, arrival, len);
+        deliver_slice(ep, arrival, len, at < kept);
     }
 }
 
@@ -575,7 +574,7 @@ static bool receive_spilling(struct udp_ep *ep, struct udp_socket *sock)
         if (is_bare(ep) ? !read_bare(ep, sock, iov, &arrival)
                         : !read_one(ep, sock, iov, 1, &arrival))
             return false;
-        deliver_multi(ep, &arrival, iov);
+        deliver_multi(ep, &arrival, iov); /* all of it has room */
         return true;
     }
     iov[count] = (struct iovec){.iov_base = ep->spill->bytes, .iov_len = SPILL_BYTES};
