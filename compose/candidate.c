@@ -761,16 +761,14 @@ int candidates_make(const struct parts *parts, const struct environment *environ
 {
     struct candidates candidates = {0};
     size_t mistakes = 0;
-    struct making making = {.parts = parts,
-                            .environment = environment,
-                            .reasons = reasons,
-                            .mistakes = &mistakes,
-                            .caps = caps};
+    struct making making = {
+        .parts = parts, .environment = environment, .reasons = reasons, .mistakes = &mistakes};
     int rc = parse_variables(&making);
 
     if (!rc)
         rc = making.provider && !making.provider->deny ? add_listed(&making, &candidates)
                                                        : add_all(&making, &candidates);
+    making.caps = caps;
     caps |= caps_named(&making, wanted);
     if (!rc)
         rc = add_all_asked(&making, caps | caps_listed(&making, &candidates), &candidates);
