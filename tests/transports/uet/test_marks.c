@@ -13,6 +13,10 @@
 #include "pds_world.h"
 #include "transports/uet/nic/nic.h"
 
+enum {
+    TURNS = 1000000, /* of both ends, for an acknowledgement */
+};
+
 /* ---- PDS ---- */
 
 static bool marking;                   /* what comes to the second node has a mark */
@@ -187,6 +191,88 @@ static void the_nic_sees_marks(void **state)
     }
 }
 
+/* ---- From one kernel's mark to the other end's window ---- */
+
+static struct uet_nic *ends[2];
+static unsigned acks, marked_acks; /* that the sender's window heard of */
+
+static void hear(struct window *window, const struct window_ack *ack)
+{
+    acks++;
+    marked_acks += ack->marked;
+}
+
+static const struct window_ops hearing = {.name = "hearing", .acked = hear};
+
+/* Packets of the first two nodes go by sockets. */
+static bool by_socket(struct sw *at, struct sw_packet *packet)
+{
+    const struct iovec iov = {packet->bytes, packet->len};
+
+    uet_nic_send(ends[packet->from], uet_nic_addr(ends[packet->to]), &iov, 1, false);
+    assert_true(uet_nic_flush(ends[packet->from]));
+    return false;
+}
+
+static void take_from_socket(void *arg, const union addr *from, const uint8_t *bytes, size_t len,
+                             bool marked)
+{
+    unsigned to = *(unsigned *)arg;
+    const union addr peer = switch_addr(1 - to);
+
+    pds_receive(nodes[to].pds, sw.now, &peer, bytes, len, marked);
+}
+
+static void watch_windows(void)
+{
+    for (unsigned id = 0; id < nodes[0].pds->id_count; id++) {
+        struct pdc *pdc = nodes[0].pds->ids[id];
+
+        if (pdc && !pdc_rests(pdc))
+            pdc->tx->window.ops = &hearing;
+    }
+}
+
+static void send_by_socket(uint32_t number, int tos)
+{
+    int fd = uet_nic_fd(ends[0]);
+    bool more;
+
+    assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), 0);
+    acks = marked_acks = 0;
+    send_message(0, 1, number, 1);
+    for (unsigned turns = 0; !acks; turns++) {
+        assert_true(turns < TURNS);
+        for (unsigned i = 0; i < 2; i++) {
+            pds_run(nodes[i].pds, sw.now);
+            watch_windows();
+            uet_nic_receive(ends[1 - i], 0, take_from_socket, &(unsigned){1 - i}, &more);
+        }
+        sw.now += 1000;
+    }
+}
+
+static void a_mark_comes_back_to_the_window(void **state)
+{
+    const struct uet_nic_settings settings = {.packet = 1024, .slot = -1};
+    struct pds_settings patience = patient();
+    union addr addr;
+
+    assert_int_equal(addr_from_str("127.0.0.1:0", SIZE_MAX, &addr), 0);
+    begin(&patience);
+    sw.filter = by_socket;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(uet_nic_open(&addr, &settings, &ends[i]), 0);
+    for (uint32_t number = 0; number < 8; number++) {
+        send_by_socket(number, number % 2 ? 3 : 2);
+        assert_int_equal(marked_acks > 0, number % 2);
+    }
+    check_inbox(1, 0, 8);
+    end();
+    for (int i = 0; i < 2; i++)
+        uet_nic_close(ends[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +281,7 @@ int main(void)
         cmocka_unit_test(answers_tell_of_marks),
         cmocka_unit_test(refusals_tell_of_marks),
         cmocka_unit_test(the_nic_sees_marks),
+        cmocka_unit_test(a_mark_comes_back_to_the_window),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

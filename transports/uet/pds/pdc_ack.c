@@ -188,12 +188,11 @@ void pdc_take_ack(struct pdc *pdc, const struct pds_header *header, const uint8_
     if (packet)
         take_response(pdc, packet, header, body, len);
     take_cumulative(pdc, cack);
-    if (header->type != PDS_ACK) {
+    if (header->type != PDS_ACK)
         take_sack(pdc, base, header->sack_bitmap);
-        take_window(pdc, header, bytes, cack);
-        if (header->flags & PDS_IS_PROBE)
-            take_probe(pdc, header, base);
-    }
+    take_window(pdc, header, bytes, cack);
+    if (header->type != PDS_ACK && header->flags & PDS_IS_PROBE)
+        take_probe(pdc, header, base);
     note_progress(pdc, came);
     take_wishes(pdc, header);
     if (pdc->key.mode == PDS_MODE_RUD)
