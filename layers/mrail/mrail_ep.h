@@ -79,6 +79,7 @@ struct mrail_way {
     struct fid_peer_cq sink; /* of its completions */
     size_t inject;           /* bytes that it copies */
     size_t fed, feed;        /* receives that it has, and should have */
+    size_t feed_batch;       /* that are posted together, at least */
     size_t sending;          /* packets that it has */
     size_t completed;        /* of both, ever: what a look has found */
     struct silence silence;

@@ -601,6 +601,16 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
     return next < due ? next : due;
 }
 
+uint64_t flow_settle(struct flow *flow, uint64_t now)
+{
+    if (!is_calm(flow) || !list_empty(&flow->waiting) || flow->ack_now || flow->owed >= ACK_EVERY ||
+        owes_limit(flow))
+        return 0;
+    flow->worked = flow_worked(flow, now);
+    flow->busy_since = 0;
+    return flow->owed ? flow->owed_since + flow->config->ack_delay : UINT64_MAX;
+}
+
 bool flow_flush(struct flow *flow)
 {
     if (flow->owed)

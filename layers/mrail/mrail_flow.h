@@ -149,6 +149,9 @@ void flow_rail_link(struct flow *flow, unsigned rail, bool up, uint64_t now);
 
 /* Sends what is to be sent. Returns when to call it again at the latest; UINT64_MAX: never. */
 uint64_t flow_run(struct flow *flow, uint64_t now);
+/* After flow_receive, instead of flow_run, where that would do nothing but look for something to
+ * do: when to call flow_run at the latest. 0: at once. */
+uint64_t flow_settle(struct flow *flow, uint64_t now);
 /* Before a sleep: what is owed to the peer is to be sent. True: run it. */
 bool flow_flush(struct flow *flow);
 /* All messages end with err, and the flow begins anew. */

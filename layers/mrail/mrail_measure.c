@@ -30,11 +30,18 @@ static uint64_t present(const struct flow *flow, uint64_t from, uint64_t to)
     return to - from - (end > begin ? end - begin : 0);
 }
 
+/* Of a path's round trips the least is used, and that there was one. */
+static inline bool is_news(const struct rtt *rtt, uint64_t now, uint64_t sample)
+{
+    return sample < rtt->next_least || !rtt->smoothed || now - rtt->since > RTT_LEAST_AGE;
+}
+
 void path_round_trip(const struct flow *flow, struct flow_path *path, uint64_t sent, uint64_t now)
 {
     uint64_t sample = present(flow, sent, now);
 
-    rtt_add(&path->rtt, now, sample ? sample : 1, 0);
+    if (is_news(&path->rtt, now, sample))
+        rtt_add(&path->rtt, now, sample ? sample : 1, 0);
 }
 
 bool path_is_stale(struct flow_path *path, uint64_t now)

@@ -6,6 +6,10 @@
 #include "core/info/info.h"
 #include "layers/mrail/mrail_ep.h"
 
+enum {
+    FEED_BATCH = 8 /* receives that are posted together */
+};
+
 /* ---- What it completes ---- */
 
 static struct mrail_way *way_of(struct fid_peer_cq *sink)
@@ -196,6 +200,7 @@ int mrail_way_open(struct mrail_ep *ep, unsigned rail)
     way->feed = (size_t)params_int(params, "buffers");
     if (most && way->feed > most)
         way->feed = most;
+    way->feed_batch = way->feed / 4 < FEED_BATCH ? way->feed / 4 + !(way->feed / 4) : FEED_BATCH;
     mr_pool_init(&way->heads, "mrail", domain, sizeof(struct mrail_packet) + MRAIL_HEAD_ROOM, 16,
                  256);
     mr_pool_init(&way->wholes, "mrail", domain, sizeof(struct mrail_packet) + whole, 4, 64);

@@ -13,8 +13,8 @@
 
 enum {
     QUIET_MS = 60000,
-    DEADLINES_EVERY = 8,   /* of so many looks that find nothing one asks the clock */
-    LONGEST_PAUSE = 64000, /* ns, between looks at a silent rail: small messages keep to others */
+    DEADLINES_EVERY = 8,    /* of so many looks that find nothing one asks the clock */
+    LONGEST_PAUSE = 256000, /* ns, between looks at a silent rail: small messages keep to others */
 };
 
 void mrail_ready(struct mrail_session *session)
@@ -105,6 +105,24 @@ void mrail_say_wrong(struct mrail_ep *ep, const char *wrong)
              "%s came, and is dropped; further ones within a minute are not told", wrong);
 }
 
+/* A packet has come: is the flow to be run? Else at its deadline. */
+static void settle(struct mrail_session *session, uint64_t now)
+{
+    uint64_t due = flow_settle(&session->flow, now), rests = now + FLOW_REST_AFTER;
+
+    if (due)
+        packet_ep_set_timer(&session->ep->up, &session->timer, due < rests ? due : rests);
+    else
+        mrail_ready(session);
+}
+
+/* The peer sends more than small messages, and that by all rails. */
+static void expect_all(struct mrail_ep *ep)
+{
+    for (unsigned i = 0; i < ep->count; i++)
+        silence_end(&ep->way[i].silence);
+}
+
 static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64_t now)
 {
     struct mrail_head head = {.type = 0};
@@ -112,11 +130,13 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
     struct mrail_session *session = wrong ? NULL : mrail_session_from(ep, &head);
     size_t size;
 
+    if (packet->len > MRAIL_HEAD_MAX + ep->config.small)
+        expect_all(ep);
     if (session) {
         size = mrail_head_size(&head);
-        mrail_ready(session);
         wrong = flow_receive(&session->flow, packet->rail, &head, packet->bytes + size,
                              packet->len - size, now);
+        settle(session, now);
     }
     if (__builtin_expect(!!wrong, 0))
         mrail_say_wrong(ep, wrong);
@@ -210,49 +230,63 @@ static struct mrail_way *way_of(struct progress_source *source)
 }
 
 /* One whose lower still has packets to send is looked at, too, and so are all while peers may read
- * our memory. False: this one was not worth it. */
-static bool look(struct mrail_ep *ep, struct mrail_way *way)
+ * our memory. */
+static inline bool is_passed_over(const struct mrail_ep *ep, struct mrail_way *way)
+{
+    return ep->busy != way && !way->sending && list_empty(&ep->regions) &&
+           silence_skips(&way->silence, LONGEST_PAUSE);
+}
+
+static inline void look(struct mrail_ep *ep, struct mrail_way *way)
 {
     size_t before = way->completed;
 
-    if (ep->busy != way && !way->sending && list_empty(&ep->regions) &&
-        silence_skips(&way->silence, LONGEST_PAUSE))
-        return false;
-    lower_cq_progress(way->source.cq);
+    if (__builtin_expect(way->source.driven != NULL, 1))
+        progress_poll_lower(way->source.driven);
+    else
+        lower_cq_progress(way->source.cq);
     if (way->completed == before) {
         silence_found_nothing(&way->silence);
-        return true;
+        return;
     }
     silence_end(&way->silence);
     progress_takes++;
     ep->busy = way;
-    return true;
 }
 
-static bool has_work(struct mrail_ep *ep)
+static inline bool has_work(struct mrail_ep *ep)
 {
     if (packet_ep_is_ready(&ep->up) || mrail_has_refused(ep))
         return true;
-    return packet_ep_has_work(&ep->up) && !(++ep->waits % DEADLINES_EVERY);
+    return !list_empty(&ep->up.timers) && !(++ep->waits % DEADLINES_EVERY);
+}
+
+static __attribute__((noinline)) void poll_way(struct mrail_ep *ep, struct mrail_way *way,
+                                               bool looks)
+{
+    if (looks)
+        look(ep, way);
+    if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
+        mrail_peers_take_changes(ep);
+    if (has_work(ep))
+        mrail_run(ep);
+    if (way->fed + way->feed_batch <= way->feed)
+        mrail_way_feed(way);
+    if (__builtin_expect(!list_empty(&ep->up.timer.source.link), 0))
+        packet_ep_quiet_timer(&ep->up);
 }
 
 void mrail_poll(struct progress_source *source)
 {
     struct mrail_way *way = way_of(source);
     struct mrail_ep *ep = way->ep;
+    bool looks;
 
     if (__builtin_expect(!ep->driven || ep->up.running || progress_forked(ep->up.progress), 0))
         return;
-    if (!look(ep, way) && way != ep->way)
-        return; /* the first one looks after deadlines, too */
-    if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
-        mrail_peers_take_changes(ep);
-    if (has_work(ep))
-        mrail_run(ep);
-    if (way->fed < way->feed)
-        mrail_way_feed(way);
-    if (__builtin_expect(!list_empty(&ep->up.timer.source.link), 0))
-        packet_ep_quiet_timer(&ep->up);
+    looks = !is_passed_over(ep, way);
+    if (looks || way == ep->way) /* the first one looks after deadlines, too */
+        poll_way(ep, way, looks);
 }
 
 /* A peer that waits for an acknowledgement does not wait for our sleep to end. True: something has

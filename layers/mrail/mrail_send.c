@@ -43,7 +43,9 @@ static struct mrail_packet *build(struct mrail_way *way, const struct mrail_head
     packet->len = size + len;
     list_init(&packet->link);
     mrail_head_put(head, packet->bytes);
-    if (len)
+    if (len && send->count == 1)
+        memcpy(packet->bytes + size, send->iov[0].iov_base, len);
+    else if (len)
         iov_gather(send->iov, send->count, 0, packet->bytes + size, len);
     return packet;
 }
@@ -88,7 +90,10 @@ static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *sen
     send->message = (struct flow_message){.len = (uint32_t)op->len};
     send->copy = NULL;
     send->count = op->count;
-    memcpy(send->iov, op->iov, op->count * sizeof(*op->iov));
+    if (op->count == 1)
+        send->iov[0] = op->iov[0];
+    else
+        memcpy(send->iov, op->iov, op->count * sizeof(*op->iov));
     if (!(op->flags & FI_INJECT) || !op->len)
         return 0;
     send->copy = pool_get(&ep->copies);

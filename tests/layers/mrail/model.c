@@ -358,10 +358,20 @@ static bool is_of_these_states(struct model_side *to, const struct mrail_head *h
     return fate == INTRO_TAKEN || fate == INTRO_WANTED;
 }
 
+/* A packet has come: without a run, if nothing is to be done. due: of the flow before. */
+static void settle(struct model_side *side, uint64_t due)
+{
+    uint64_t settled = flow_settle(&side->flow, side->model->now);
+
+    side->due = settled < due ? settled : due;
+    side->settled += settled > 0;
+}
+
 static void arrive(struct model_side *from, unsigned rail, struct packet *packet)
 {
     struct model_side *to = &from->model->side[!from->index];
     struct mrail_head head = {.type = 0};
+    uint64_t due = to->due;
     size_t size;
 
     if (to->no_memory)
@@ -373,6 +383,8 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
     size = mrail_head_size(&head);
     assert_null(flow_receive(&to->flow, rail, &head, packet->bytes + size, packet->len - size,
                              from->model->now));
+    if (from->model->quick)
+        settle(to, due);
 }
 
 static void come(struct model_side *side, unsigned rail, struct packet *packet)

@@ -51,9 +51,10 @@ struct model_side {
     size_t window; /* of messages that are posted at a time */
     int err;       /* the last */
     uint64_t bytes_done;
-    bool free;      /* with `quick`: some have ended, and others are to be posted */
-    uint32_t quick; /* messages that left without a run */
-    uint8_t *got;   /* by number of the other side's */
+    bool free;        /* with `quick`: some have ended, and others are to be posted */
+    uint32_t quick;   /* messages that left without a run */
+    uint32_t settled; /* packets that came without one */
+    uint8_t *got;     /* by number of the other side's */
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends, rests;

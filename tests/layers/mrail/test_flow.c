@@ -310,6 +310,9 @@ static void a_small_one_leaves_without_a_run(void **state)
     model_run(&model, model.now + 10 * MODEL_S);
     all_came();
     assert_true(model.side[0].quick > 700);
+    /* Both ends have nothing to do then but to acknowledge, and that later. */
+    assert_true(model.side[0].settled > 700);
+    assert_true(model.side[1].settled > 700);
     model_close(&model);
 }
 
