@@ -48,6 +48,21 @@ static void a_peer_has_one_branch_otherwise(void **state)
     pair_close(&pair);
 }
 
+/* fail=recv:1 is of the first receive that the branch is given. */
+static void receives_go_to_the_only_branch_and_to_none_of_two(void **state)
+{
+    static char byte;
+    struct pair pair;
+
+    pair_open(&pair, "lnx;[fault(fail=recv:1);shm]");
+    assert_int_equal(fi_recv(pair.ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL), -FI_EIO);
+    assert_int_equal(fi_recv(pair.ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    pair_close(&pair);
+    pair_open(&pair, "lnx;[fault(fail=recv:1);shm+fault(fail=recv:1);rxm;tcp(iface=lo)]");
+    assert_int_equal(fi_recv(pair.ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    pair_close(&pair);
+}
+
 static void set_permitted(struct pair *pair, bool permitted)
 {
     assert_int_equal(fi_setopt(&pair->ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
@@ -332,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_take_turns_with_rails_per_msg),
         cmocka_unit_test(a_peer_has_one_branch_otherwise),
+        cmocka_unit_test(receives_go_to_the_only_branch_and_to_none_of_two),
         cmocka_unit_test(shared_memory_is_out_where_it_is_not_permitted),
         cmocka_unit_test(every_branch_tells_sources_as_the_join_numbers_them),
         cmocka_unit_test(without_a_network_it_cannot_be_taken_out),
