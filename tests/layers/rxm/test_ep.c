@@ -626,8 +626,12 @@ static void what_is_not_there_says_so(void **state)
 
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("rxm(tags=pass);tcp");
-    hints->caps = FI_COLLECTIVE;
+    hints->caps = FI_HMEM;
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+    hints->caps = FI_COLLECTIVE; /* is not rxm's; coll stands on it */
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), 0);
+    assert_true(info->caps & FI_COLLECTIVE);
+    fi_freeinfo(info);
     fi_freeinfo(hints);
 }
 
