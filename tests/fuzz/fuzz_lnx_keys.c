@@ -188,6 +188,7 @@ static void open_world(void)
         w.below[i].tagged = &tagged_ops;
         w.below[i].cm = &cm_ops;
         w.ep.branch[i].ep = &w.below[i];
+        w.ep.branch[i].target = (struct op_target){.fid = &w.below[i]};
         w.below_domain[i].mr = &mr_ops;
         w.domain.branch[i].domain = &w.below_domain[i];
         w.below_av[i].ops = &av_ops;
