@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every operation makes of every pair of some values, in the bytes of every datatype: written
- * after fi_atomic(3), for the cases of atomics to compare with. */
+/* The results of every operation on every pair of some values, in the bytes of every datatype:
+ * written after fi_atomic(3), for the cases of atomics to compare with. */
 #ifndef WEFT_CONF_ATOMIC_SAMPLE_H
 #define WEFT_CONF_ATOMIC_SAMPLE_H
 

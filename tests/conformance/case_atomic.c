@@ -138,7 +138,7 @@ static void check_one(struct conf_pair *p, struct target *t, enum fi_datatype da
                "bytes around the target were written");
 }
 
-/* What atomics began with; the rest is not in every wire. */
+/* The operations and datatypes that every wire has; later ones are missing in some. */
 static bool is_held_to(int datatype, int op)
 {
     if (datatype <= FI_FLOAT_COMPLEX && op <= FI_MSWAP)
@@ -745,7 +745,7 @@ static void counted(void)
     conf_pair_close(p);
 }
 
-/* An atomic behind messages that nobody receives yet. */
+/* An atomic behind messages without a posted receive. */
 static void behind_unexpected(void)
 {
     struct conf_pair *p = open_pair((struct conf_want){0});

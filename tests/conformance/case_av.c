@@ -14,7 +14,7 @@ enum {
     TEXT = 48
 };
 
-/* Addresses that nobody listens at, in the format of the stack. */
+/* Addresses without a listener, in the format of the stack. */
 struct book {
     bool texts; /* FI_ADDR_STR */
     struct sockaddr_in *addresses;

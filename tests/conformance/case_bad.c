@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a user or a peer does wrong: the error, where it shows, and what goes on. */
+/* Mistakes of a user or a peer: the error, where it shows, and what goes on. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -92,7 +92,8 @@ static struct sockaddr_in silent_listener(int *fd, bool listening)
     return sin;
 }
 
-/* A send to nobody ends in an error; -FI_EAGAIN meanwhile is fine, for ever is not. */
+/* A send to an address without a listener ends in an error; -FI_EAGAIN meanwhile is fine, for ever
+ * is not. */
 static int send_result(struct conf_pair *p, fi_addr_t to, int limit_ms)
 {
     long long end = conf_now_ms() + limit_ms;
@@ -167,7 +168,7 @@ static void silent_peer(void)
     conf_pair_close(p);
 }
 
-/* Bytes of nobody on our listening port: that connection is closed, nobody else notices. */
+/* Garbage of a stranger on our listening port: its connection closes, the peers notice nothing. */
 static void garbage(void)
 {
     struct conf_pair *p;

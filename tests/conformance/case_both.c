@@ -73,7 +73,7 @@ static ssize_t post_next(struct side *s)
     }
 }
 
-/* As much as it is let; nobody reads anything meanwhile. */
+/* Posts as much as the endpoint takes; neither side reads a queue meanwhile. */
 static bool post_all(struct side *s)
 {
     ssize_t rc = 0;
@@ -92,7 +92,7 @@ static void take(struct side *s)
     s->end->seen_count = 0;
 }
 
-/* What s has fetched, and what the other has made of s's memory. */
+/* Checks the values that s has fetched, and the other side's changes of s's memory. */
 static void check(const struct side *s)
 {
     static bool taken[COUNT];

@@ -50,7 +50,7 @@ static void close_all(struct conf_pair *p)
     free(p);
 }
 
-/* What the target does not notice otherwise is counted: reads and writes of its memory. */
+/* Counters of the target count accesses that it does not notice otherwise: reads and writes. */
 static void every_kind(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){
@@ -77,7 +77,7 @@ static void every_kind(void)
     close_all(p);
 }
 
-/* How a message is fetched is nobody's access of memory, however large it is. */
+/* The fetch of a message, however large, counts as an access of memory at neither end. */
 static void messages_are_no_accesses(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){
@@ -139,7 +139,7 @@ static void of_a_region(void)
     conf_pair_close(p);
 }
 
-/* What a region counts is operations: of three ranges of it, one of them empty, it is one. */
+/* A region counts operations: a write to three ranges of it, one of them empty, counts once. */
 static void of_several_ranges(void)
 {
     conf_may_lack("ranges_as_one");

@@ -193,8 +193,8 @@ static void close_member(struct member *m)
     m->cq = NULL;
 }
 
-/* What members told each other last is acknowledged while all of them are there: one that closes
- * waits for that, and nobody drives the others meanwhile. */
+/* The last packets between members are acknowledged while all members are open: a closing member
+ * waits for the acknowledgements, and no thread drives the others meanwhile. */
 static void settle(struct team *team)
 {
     for (long long end = conf_now_ms() + 30; conf_now_ms() < end;)
@@ -236,7 +236,7 @@ static int64_t total(int size, size_t i)
     return sum;
 }
 
-/* What one member does, and where it has it. */
+/* Posts one member's part of a collective, with its buffers. */
 static void post_kind(struct team *team, fi_addr_t group, enum fi_collective_op kind, size_t count,
                       int rank, int root, int64_t *from, int64_t *to)
 {
@@ -586,7 +586,7 @@ static void queries(void)
     team_close(team);
 }
 
-/* With FI_PROGRESS_AUTO one member that reads nothing holds nobody up. */
+/* With FI_PROGRESS_AUTO members that read nothing do not hold up another. */
 static void automatic(void)
 {
     struct team *team = team_open(3, FI_PROGRESS_AUTO);
@@ -612,7 +612,8 @@ static void automatic(void)
     team_close(team);
 }
 
-/* The group of one that leaves, or whose endpoint closes, breaks for the others; nobody hangs. */
+/* When a member leaves its group, or closes its endpoint, the group breaks for the others; none
+ * hangs. */
 static void leaving(void)
 {
     struct team *team = team_open(3, FI_PROGRESS_MANUAL);
@@ -652,7 +653,7 @@ static void closing(void)
     struct team *team;
     long long deadline;
 
-    /* Who asks the closed member for a sign of life need not wait for it to come back. */
+    /* A member that asks the closed one for a sign of life need not wait for it to come back. */
     setenv("FI_RXM_UNREACHABLE_TIMEOUT", "100ms", 1);
     setenv("FI_SHM_CONNECT_TIMEOUT", "100ms", 1);
     setenv("FI_ARQ_PATIENCE", "1s", 1);

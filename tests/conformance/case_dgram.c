@@ -70,7 +70,7 @@ static ssize_t start_inject(struct conf_pair *pair, char *buf, size_t len)
     return fi_inject(pair->a.ep, buf - prefix, len + prefix, pair->a.peer);
 }
 
-/* What has come to b's receive, without the prefix. */
+/* The datagram that has come to b's receive, without the prefix. */
 static struct conf_seen received(struct conf_pair *pair, void *context)
 {
     struct conf_seen seen = conf_wait(pair, &pair->b, context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What reads one queue or counter of a domain moves the other endpoints of that domain, too: here
- * the target of an access, whose own queues nobody reads. */
+/* A reader of one queue or counter of a domain drives the other endpoints of that domain, too: here
+ * the target of an access, whose own queues are not read. */
 #include <poll.h>
 #include <stdlib.h>
 

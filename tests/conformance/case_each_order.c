@@ -316,7 +316,8 @@ static void arrives(struct scene *s, void *in, const char *what)
     conf_check(!conf_wait(s->p, &s->p->b, in).err, "%s", what);
 }
 
-/* Who has the message changes what the read before it fetches, and finds all of the write. */
+/* The receiver of the message changes the memory that the read before it fetches, and finds all of
+ * the write. */
 static void message_behind(struct scene *s, enum kind kind, size_t len, size_t message)
 {
     uint64_t *access = s->local[0], *out = s->local[1], *in = s->local[2], least, most;

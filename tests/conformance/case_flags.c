@@ -266,7 +266,7 @@ static void inject_flag(void)
     free(in);
 }
 
-/* What a fenced operation changes, an earlier read does not see. */
+/* An earlier read does not see the changes of a fenced operation. */
 static void fence(void)
 {
     struct conf_pair *p;

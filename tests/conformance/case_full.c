@@ -193,7 +193,7 @@ static void full_queue(void)
     full_of(200000, false);
 }
 
-/* What is full refuses again and again; a lower that is short of something for a moment does not.
+/* A full queue refuses again and again; a lower that is short of something for a moment does not.
  */
 static ssize_t send_unless_full(struct conf_pair *p, char *buf, size_t size, bool tagged)
 {
@@ -287,7 +287,7 @@ static void full_of_receives(void)
     free(in);
 }
 
-/* Nobody reads completions, with a queue of 16: they all are there, in order, later. */
+/* Completions are not read, with a queue of 16: they all are there, in order, later. */
 static void unread_completions(void)
 {
     enum {

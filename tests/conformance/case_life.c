@@ -29,7 +29,7 @@ static void close_order(void)
     conf_pair_close(p);
 }
 
-/* Whatever is outstanding when an endpoint closes: no completion, no touched buffer afterwards. */
+/* An endpoint closes with operations outstanding: no completion, no touched buffer afterwards. */
 static void close_with_work(void)
 {
     enum {
@@ -71,7 +71,7 @@ static void close_with_work(void)
     free(in);
 }
 
-/* What the first message opens for the process stays. */
+/* Descriptors that the first message opens for the process stay. */
 static void opens_leak_nothing(void)
 {
     int before = 0, after;

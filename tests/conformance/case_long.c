@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What takes seconds or gigabytes; not in every run. */
+/* Cases that take seconds or gigabytes; not in every run. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,7 +39,8 @@ static void need_memory(size_t bytes)
         conf_skip("it takes %zu MiB of memory, and %llu MiB are available", bytes >> 20, kib >> 10);
 }
 
-/* What is received, and as much again: what the stack holds, and others who start meanwhile. */
+/* Needs memory for the received bytes, and as much again: for the stack, and for processes that
+ * start meanwhile. */
 static struct huge huge_open(void)
 {
     need_memory(HUGE_SIZE + (1ULL << 30));

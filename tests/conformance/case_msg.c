@@ -95,7 +95,7 @@ static void tagged_matching(void)
     conf_pair_close(p);
 }
 
-/* Large and small messages nobody waits for must not stop one that somebody does. */
+/* Large and small messages without a receive must not stop one that has a receive. */
 static void unmatched_never_blocks(void)
 {
     enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is posted later is done later, where all orders that the table grants are asked. */
+/* Operations posted later are done later, where all orders that the table grants are asked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ static void atomic_after_read(void)
     scene_close(&s);
 }
 
-/* Who gets the message may write what the read before it fetches. */
+/* The receiver of the message may overwrite the memory that the read before it fetches. */
 static void send_after_read(void)
 {
     static const size_t sizes[] = {0, 8, 20000, 300000, 2 << 20};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reliable packets: each arrives once, in any order, or its sender is told. What datagrams promise
- * they promise too (case_dgram.c). */
+/* Reliable packets: each arrives once, in any order, or its sender is told. The promises of
+ * datagrams hold for them too (case_dgram.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,7 +239,7 @@ static void strangers_are_found_later(void)
     close_pair(pair);
 }
 
-/* What was accepted arrives, though its sender closes. */
+/* Accepted packets arrive, though their sender closes. */
 static void close_delivers(void)
 {
     static bool seen[MOST];

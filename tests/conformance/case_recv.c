@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a receive can be told: peek, claim, discard, many messages in one buffer, who from. */
+/* Options of a receive: peek, claim, discard, many messages in one buffer, the source. */
 #include <stdlib.h>
 #include <string.h>
 

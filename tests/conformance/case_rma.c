@@ -82,7 +82,7 @@ static void write_data(void)
     conf_pair_close(p);
 }
 
-/* What the write asked for has happened at the target when its completion is there. */
+/* The bytes of the write are in the target's memory when its completion is there. */
 static void delivery_complete(void)
 {
     conf_need("DELIVERY_COMPLETE");

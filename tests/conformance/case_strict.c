@@ -125,7 +125,8 @@ static void as_posted(void)
     scene_close(&s);
 }
 
-/* A message that nobody receives holds the later ones back, and what they did has been done. */
+/* A message without a receive holds the later completions back; the later operations have been
+ * done. */
 static void behind_unreceived(void)
 {
     struct scene s;
@@ -150,7 +151,7 @@ static void behind_unreceived(void)
     scene_close(&s);
 }
 
-/* What asks for no completion ends before the completions behind it, and is counted once. */
+/* An operation without a completion ends before the completions behind it, and is counted once. */
 static void unsignalled(void)
 {
     struct fi_msg_rma msg = {.iov_count = 1, .rma_iov_count = 1};

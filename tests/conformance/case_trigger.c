@@ -413,7 +413,7 @@ static void many(void)
     conf_pair_close(p);
 }
 
-/* With FI_PROGRESS_AUTO a send is fired by what arrives, and nobody reads anything there. */
+/* With FI_PROGRESS_AUTO an arriving message fires a send, though no queue is read there. */
 static void automatic(void)
 {
     struct conf_pair *p =

@@ -213,7 +213,7 @@ static void threads_with(enum fi_progress progress)
         conf_check(!pthread_create(&threads[2 * i + 1], NULL, send_many, &senders[i]), "thread");
     }
     for (unsigned i = 0; i < 2 * THREADS; i++) {
-        /* Senders may end with data still queued: somebody has to drive a's side. */
+        /* Senders may end with data still queued: this thread drives a's side. */
         while (pthread_tryjoin_np(threads[i], NULL))
             fi_cq_read(p->a.tx, NULL, 0);
     }

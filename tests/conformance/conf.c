@@ -25,7 +25,7 @@ static bool only_messages(void)
     return conf_offers->kind == OFFERS_DGRAM || conf_offers->kind == OFFERS_PACKETS;
 }
 
-/* What a case means that says nothing. */
+/* The capabilities of a case that names none. */
 static uint64_t usual_caps(void)
 {
     switch (conf_offers->kind) {

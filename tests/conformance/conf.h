@@ -54,7 +54,7 @@ struct conf_seen {
 
 struct conf_ep;
 
-/* What a case may choose before it opens; zero is the usual. */
+/* Choices of a case before it opens; zero is the usual. */
 struct conf_want {
     uint64_t caps;               /* 0: FI_MSG | FI_TAGGED | FI_RMA; FI_MSG of datagrams */
     enum fi_threading threading; /* 0: FI_THREAD_DOMAIN */
@@ -131,7 +131,7 @@ void conf_region_open(struct conf_pair *pair, struct conf_region *region, size_t
                       uint64_t access);
 void conf_region_close(struct conf_region *region);
 
-/* What `to` inserts `end` as, into its own AV. */
+/* Inserts the address of `end` into the AV of `to`; returns the fi_addr_t. */
 fi_addr_t conf_insert(struct conf_ep *to, struct conf_ep *end, uint64_t flags, fi_addr_t user_id);
 
 /* Reads whatever the queues of one end, or both, have into `seen`. */
@@ -190,9 +190,9 @@ static inline void must(const char *call, ssize_t rc)
     conf_check(rc >= 0, "%s: %s", call, fi_strerror((int)-rc));
 }
 
-/* What the case cannot do without: a capability without FI_ ("ATOMIC"), a completion level, or a
- * word of `has` and `lacks`. Ends the case as not offered, if the table of offers says that the
- * stack lacks it; where the table grants it, the case goes on, and fails if it is not there. */
+/* A requirement of the case: a capability without FI_ ("ATOMIC"), a completion level, or a word of
+ * `has` and `lacks`. Ends the case as not offered, if the table of offers says that the stack lacks
+ * it; where the table grants it, the case goes on, and fails if it is not there. */
 void conf_need(const char *word);
 /* The same for a word that almost all stacks have: those that do not say that they lack it. */
 void conf_may_lack(const char *word);

@@ -22,7 +22,7 @@ enum {
     TEXT = 200
 };
 
-/* What the process of a case tells. */
+/* The report of a case's process. */
 struct report {
     unsigned counted;
     int err;
@@ -93,7 +93,8 @@ void faults_lacking(void)
     finish(NULL, EXIT_NOTHING);
 }
 
-/* A process of the case's own is somebody else: nothing fails there, and nothing is told. */
+/* A process that the case forks is not part of the run: nothing fails there, and it reports
+ * nothing. */
 static void in_child(void)
 {
     failing_stop();

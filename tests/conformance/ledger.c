@@ -60,7 +60,7 @@ static unsigned end_count, alias_count, queue_count, op_count;
 static long long failed_ms;
 static bool settling;
 static char wrong[160];
-/* What this thread is posting, and where that is counted; NULL: nowhere. */
+/* The operation that this thread is posting, and the counter that the post raised; NULL: none. */
 static _Thread_local struct op *posting;
 static _Thread_local unsigned *posting_count;
 
@@ -436,7 +436,7 @@ int ledger_aliased(struct fid_ep *ep, struct fid_ep *const *alias, uint64_t flag
     return rc;
 }
 
-/* What was outstanding on an endpoint that is closed is discarded. Completions that were counted as
+/* Discards an operation that was outstanding on a closed endpoint. Completions that were counted as
  * its own, and may not have been, may have been those of others. */
 static void forget_op(struct op *op)
 {
@@ -525,7 +525,7 @@ static void drive(int ms)
     } while (outstanding(NULL, NULL) && conf_now_ms() < until);
 }
 
-/* What need not end of itself: receives, and what waits for a counter. */
+/* Cancels operations that need not end by themselves: receives, and those that await a counter. */
 static void cancel_waiting(void)
 {
     for (unsigned i = 0; i < OPS; i++)

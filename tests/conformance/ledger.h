@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a case has posted and what has completed, while calls of the library fail on purpose
+ * The ledger of a case's posts and completions, while calls of the library fail on purpose
  * (conformance --fail, --sweep). The posts and reads of cases go through here by macros of the same
  * names; without ledger_on they only pass. Once a call has failed, the case ends with the first
  * error that it is told of, or when nothing comes for a while; then all that was accepted must end.

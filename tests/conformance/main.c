@@ -295,7 +295,7 @@ static void run_all(struct options *options)
                 run(one, options);
 }
 
-/* Nobody is to believe in cases that were renamed. */
+/* Refuses a name that no case has: a case that was renamed must not seem to pass. */
 static bool is_there(const char *part, const struct options *options)
 {
     const struct conf_case *const *list = list_of(options);

@@ -37,8 +37,8 @@ struct offers {
     } lacks[OFFERS_WORDS]; /* the last has no word */
 };
 
-/* Reads the file for one stack and kind. Exits with what is wrong and where: nobody but us
- * writes it. What it returns lives as long as the process. */
+/* Reads the file for one stack and kind. Exits with the mistake and its place: the file is this
+ * repository's own. The table lives as long as the process. */
 const struct offers *offers_read(const char *path, const char *stack, enum offers_kind kind);
 
 /* The reason why `word` is lacking; NULL when it is granted, and a word that the table does not

@@ -81,14 +81,14 @@ struct op {
     uint64_t kind;   /* of accesses: FI_WRITE, FI_READ, FI_ATOMIC */
 };
 
-/* What of an endpoint's memory belongs to one other. */
+/* The part of an endpoint's memory that belongs to one other endpoint. */
 struct part {
     uint64_t count; /* additions */
     char block[BLOCK];
 };
 
-/* What an endpoint knows of its part at another. An access that failed may still be done: there
- * are no more then, until the other is a new one. */
+/* An endpoint's record of its part at another. An access that failed may still be done: there are
+ * no more then, until the other is a new one. */
 struct place {
     struct header written; /* size 0: nothing, or it has been read back */
     uint32_t sequence;
@@ -326,7 +326,7 @@ static void end_close(struct end *end)
         free(end->accesses[i].buffer);
 }
 
-/* Whom the board shows at the slot; false while nobody is there. */
+/* Looks up the endpoint that the board shows at the slot; false while the slot is empty. */
 static bool look_up(struct end *end, unsigned slot)
 {
     unsigned generation = atomic_load(&board->at[slot].generation);
@@ -553,8 +553,8 @@ static void drive_until(struct end *ends, int phase)
     }
 }
 
-/* What is under way ends; then each one sends to everybody until it has reached all, and has heard
- * of all. */
+/* Outstanding operations end; then each endpoint sends to every other until it has reached all, and
+ * has heard of all. */
 static void finish_worker(struct end *ends)
 {
     long long end = now_ms() + DRAIN_MS;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sweep SPEC KIND STRIDE [N]: messages and remote memory between two endpoints, again and again,
- * with the N-th allocation or system call of the library failing, N = 1, 1 + STRIDE, ... Whatever
- * fails, each operation that was accepted ends once, everything closes, the next time all works,
- * and nothing is left over. Each N in a process of its own.
+ * with the N-th allocation or system call of the library failing, N = 1, 1 + STRIDE, ... In each
+ * run every accepted operation ends once, everything closes, the next round works, and nothing is
+ * left over. Each N in a process of its own.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ struct scene {
     bool second;            /* after one in which something may have failed */
 };
 
-/* What the process that is swept tells the one that counts. */
+/* The report of the swept process to the one that counts. */
 struct report {
     unsigned counted;
     int err, round;

@@ -256,7 +256,7 @@ static void one_queue_two_missing(void)
     fi_close(&ends[0].fid.fid);
 }
 
-/* What is refused takes nothing from what was accepted, */
+/* A refused post takes nothing from accepted ones, */
 static void refused_beside_accepted(void)
 {
     open_ends(false, 0);
@@ -267,7 +267,7 @@ static void refused_beside_accepted(void)
     completes(1);
 }
 
-/* nor does what need not complete. */
+/* nor does one that need not complete. */
 static void refused_beside_silent(void)
 {
     struct fi_msg_tagged msg = {.context = &context};
