@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device does beyond moving data: events, order, credits, the second ways to post and to
- * poll. Each step is checked; the program ends with 0 if all were as they must be.
+ * A device's work beyond moving data: events, order, credits, the second ways to post and to poll.
+ * Each step is checked; the program ends with 0 if all were as they must be.
  *
  *      behaviour [GID-INDEX [DEVICE [leave]]]
  *
@@ -243,7 +243,7 @@ static void *ask_for_an_event(void *channel)
     return channel;
 }
 
-/* Who asks a channel that is destroyed waits for ever. */
+/* A caller that asks a destroyed channel for an event waits for ever. */
 static void abandoned(void)
 {
     const struct timespec silence = {.tv_nsec = SILENCE_MS * 1000000L};

@@ -244,7 +244,7 @@ static uint8_t least(unsigned asked, unsigned most)
     return (uint8_t)(asked < most ? asked : most);
 }
 
-/* What the program asked for, within what the device has; RDMA_MAX_... means "all". */
+/* Takes the program's parameters, within the limits of the device; RDMA_MAX_... means "all". */
 static void take_param(struct cm_id *id, const struct rdma_conn_param *param,
                        struct cm_message *message)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels. What the library of rdma-core does as an event is taken is done then, here too:
- * addresses appear in the identifier, and the active side becomes ready. */
+/* Event channels. As in rdma-core's library, the program's taking of an event changes the
+ * identifier: addresses appear in it, and the active side becomes ready. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void fill_connection(struct rdma_conn_param *param, const struct cm_messa
 {
     param->private_data_len = (uint8_t)cm_room(message->kind, false);
     param->private_data = param->private_data_len ? data : NULL;
-    /* What the peer offers of one it may ask for of the other. */
+    /* The peer's initiator depth becomes our responder resources, and the reverse. */
     param->responder_resources = message->initiator_depth;
     param->initiator_depth = message->responder_resources;
     param->flow_control = message->flow_control;
@@ -148,7 +148,7 @@ void cm_forget_events(struct cm_id *id)
     }
 }
 
-/* What happens as the program takes an event. */
+/* Changes the identifier as the program takes the event. */
 static void apply(struct cm_event *event)
 {
     struct cm_id *id = cm_of(event->event.id);

@@ -149,7 +149,7 @@ static void close_socket(struct cm_id *id)
     id->port_fd = -1;
 }
 
-/* What the connection manager says for an identifier that is destroyed in the middle. */
+/* Sends the connection manager's last message for an identifier that is destroyed in the middle. */
 static void say_goodbye(struct cm_id *id)
 {
     struct cm_message message = {.status = CM_REJECT_CONSUMER};
@@ -352,7 +352,7 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *address)
         }
     }
     loop_unlock();
-    /* What the kernel says for an address of none of its devices. */
+    /* The kernel's answer to an address of none of its devices. */
     return cm_result(rc == EADDRNOTAVAIL ? ENODEV : rc);
 }
 

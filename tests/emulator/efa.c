@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device of the kind EFA has beside the verbs. */
+/* The parts of an EFA device beside the verbs. */
 #include "efa.h"
 
 #include <endian.h>

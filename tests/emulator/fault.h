@@ -12,7 +12,7 @@
 /* Starts the clocks of ports and removals, at the first opened device. */
 void fault_start(void);
 
-/* What a request is to fail with, as its turn comes; IBV_WC_SUCCESS: it is not to fail. */
+/* The status that a request fails with, as its turn comes; IBV_WC_SUCCESS: it does not fail. */
 enum ibv_wc_status fault_request(const struct device *device, enum ibv_wr_opcode opcode);
 
 /* True if a packet is to be lost. */
@@ -43,7 +43,7 @@ enum fault_connect {
     FAULT_CONNECT_ROUTE,
 };
 
-/* What is to become of a step of a connection: address resolution, route resolution, connect. */
+/* The fate of a step of a connection: address resolution, route resolution, connect. */
 enum fault_connect fault_connect(const struct device *device, enum fault_connect step);
 
 /* Called when a device is removed, by the other library too. */

@@ -185,8 +185,8 @@ static void talk(const struct peer *peer)
         assert_int_equal(next(&entry), 1);
 }
 
-/* What the device told comes through the layer on libfabric's wire: that the peer does not answer,
- * since its handshake (4124), or from the first (4126). */
+/* The device's report comes through the layer on libfabric's wire: the peer does not answer, since
+ * its handshake (4124), or from the first (4126). */
 static void assert_told(int code)
 {
     const char *stack = getenv("FI_PROVIDER");
@@ -200,8 +200,8 @@ static void assert_told(int code)
     assert_non_null(strstr(text, "the peer "));
 }
 
-/* What is under way to one that was killed ends, with an error or, where it had gone, without; its
- * next ones fail. */
+/* Messages under way to a killed process end, with an error or, where they had left, without; later
+ * ones fail. */
 static void expect_gone(fi_addr_t addr, int code)
 {
     struct fi_cq_data_entry entry;

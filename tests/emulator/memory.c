@@ -106,7 +106,7 @@ static bool place(struct region *region)
     return grow() && place(region);
 }
 
-/* What the kernel finds when it pins the pages. */
+/* As the kernel when it pins the pages: EFAULT where a page is not mapped. */
 static int check_mapped(void *address, size_t length)
 {
     enum {

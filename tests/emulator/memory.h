@@ -26,7 +26,7 @@ static inline struct pd *pd_of(struct ibv_pd *pd)
 /* One more or one fewer user. The lock is held. */
 void pd_use(struct ibv_pd *pd, int change);
 
-/* What a key allows: the address of [address, address + length), or NULL. `access` is a set of
+/* The address of [address, address + length), if the key allows it, or NULL. `access` is a set of
  * IBV_ACCESS_ flags that all must have been given. The lock is held. */
 void *memory_local(struct ibv_pd *pd, uint32_t lkey, uint64_t address, uint64_t length,
                    unsigned access);

@@ -21,7 +21,7 @@ enum {
     LIST_AGE_MS = 50,
 };
 
-/* What another process sends us. */
+/* The socket of another process's packets to us. */
 struct inlet {
     struct list link;
     struct watch watch;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has been created and not yet destroyed, for the account at exit (WEFT_EMULATOR_LEAKS=1). */
+/* Objects that have been created and not yet destroyed, for the account at exit
+ * (WEFT_EMULATOR_LEAKS=1). */
 #ifndef WEFT_EMULATOR_OBJECT_H
 #define WEFT_EMULATOR_OBJECT_H
 

@@ -73,7 +73,7 @@ static void check_size(struct fid_ep *ep, int name)
     assert_int_equal(less, most);
 }
 
-/* Those of tags and atomics are of fabric efa alone. */
+/* Options of tags and atomics are of fabric efa alone. */
 static void sizes_may_be_less(void **state)
 {
     static const int both[] = {FI_OPT_MAX_MSG_SIZE, FI_OPT_MAX_RMA_SIZE, FI_OPT_INJECT_MSG_SIZE},

@@ -53,7 +53,7 @@ struct send_wr {
     bool begun, told;          /* a piece has left, the immediate data has */
 };
 
-/* What the responder owes: the data of a read, the value of an atomic, a failure. */
+/* An answer that the responder owes: the data of a read, the value of an atomic, a failure. */
 struct response {
     enum wire_kind kind;
     uint32_t message;

@@ -113,7 +113,7 @@ int query_port(struct ibv_context *context, uint8_t number, struct ibv_port_attr
 
 int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *attr)
 {
-    /* What the structure was before flags and port_cap_flags2. */
+    /* The structure as it was before flags and port_cap_flags2. */
     return query_port(context, number, (struct ibv_port_attr *)(void *)attr,
                       offsetof(struct ibv_port_attr, flags));
 }

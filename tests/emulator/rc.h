@@ -8,7 +8,7 @@
 void requester_pump(struct qp *qp);
 /* An answer of the peer. */
 void requester_receive(struct qp *qp, const struct wire_packet *packet, const void *payload);
-/* What is on the way will not be answered: it is repeated after the timeout. */
+/* Requests on the way will not be answered: the requester repeats them after the timeout. */
 void requester_lost(struct qp *qp);
 
 void responder_pump(struct qp *qp);

@@ -104,7 +104,7 @@ void requester_lost(struct qp *qp)
     loop_set_timer(&requester->timer, loop_now() + retry_time(qp));
 }
 
-/* What a device finds wrong with a request as its turn comes. */
+/* The device's check of a request as its turn comes: the status that it fails with. */
 static enum ibv_wc_status check(struct qp *qp, const struct send_wr *wr)
 {
     struct iovec pieces[64];
@@ -281,7 +281,7 @@ static void acknowledge_before(struct qp *qp, uint32_t mark)
 {
     struct requester *requester = &qp->requester;
 
-    /* What is being repeated needs not be. */
+    /* Executed requests need not be repeated. */
     while ((int32_t)(mark - requester->next) > 0) {
         const struct send_wr *wr = qp_request(qp, requester->next++);
         requester->reads += is_answered(wr) && !wr->done;

@@ -238,7 +238,7 @@ static void execute_atomic(struct qp *qp, const struct wire_packet *packet)
     add_response(qp, &response);
 }
 
-/* What has been executed is answered again: a read is done again, an atomic is remembered. */
+/* Answers an executed request again: a read is done again, an atomic's value is remembered. */
 static void repeat(struct qp *qp, const struct wire_packet *packet)
 {
     struct responder *responder = &qp->responder;

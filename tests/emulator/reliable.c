@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a device of the kind EFA does with reliable datagrams: order, receivers that are not ready,
- * numbers of address handles, sizes, and what it refuses. Each step is checked; the program ends
- * with 0 if all were as they must be.
+ * Reliable datagrams of a device of the kind EFA: order, receivers that are not ready, numbers of
+ * address handles, sizes, and refusals. Each step is checked; the program ends with 0 if all were
+ * as they must be.
  */
 #include <infiniband/efadv.h>
 #include <infiniband/verbs.h>
@@ -390,8 +390,8 @@ static void access_bulk(enum ibv_wr_opcode opcode, uint32_t rkey, uint32_t lengt
     check(!ibv_wr_complete(a.ex), "an access is refused");
 }
 
-/* What has come to a queue pair, and waits to be overtaken, does not keep its sender waiting when
- * the queue pair is destroyed. */
+/* A packet that has come to a queue pair, and waits to be overtaken, does not keep its sender
+ * waiting when the queue pair is destroyed. */
 static void packets_of_none_end(void)
 {
     enum {

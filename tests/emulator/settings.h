@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the environment says, read once: docs/design/emulator.md lists the variables. */
+/* The settings of the environment, read once: docs/design/emulator.md lists the variables. */
 #ifndef WEFT_EMULATOR_SETTINGS_H
 #define WEFT_EMULATOR_SETTINGS_H
 

@@ -25,7 +25,7 @@ enum {
     RNR_ENDLESS = 7,
 };
 
-/* What a request is waiting for: send_wr.srd. */
+/* States of a request: send_wr.srd. */
 enum {
     NEW,
     FLYING,

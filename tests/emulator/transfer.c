@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What requester, responder and datagrams share: segments, completions, and the end of it all. */
+/* Shared by requester, responder and datagrams: segments, completions, and the end of it all. */
 #include <string.h>
 
 #include "context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What processes send each other: one packet in each message of a SOCK_SEQPACKET socket, a header
- * in the byte order of the machine and its payload. The sender may be any program of this user:
- * what wire_decode has accepted is consistent in itself, and nothing else is known about it.
+ * The wire between processes: one packet in each message of a SOCK_SEQPACKET socket, a header in
+ * the byte order of the machine and its payload. The sender may be any program of this user: a
+ * packet that wire_decode has accepted is consistent in itself, and nothing else is known about it.
  */
 #ifndef WEFT_EMULATOR_WIRE_H
 #define WEFT_EMULATOR_WIRE_H
