@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an address that is only inserted costs in the address vector of a join: its own bytes, and
- * at most 100 more, its places in the vectors of what stands below. */
+/* The cost of an address that is only inserted in the address vector of a join: its own bytes, and
+ * at most 100 more, its places in the vectors of the lowers. */
 #ifndef WEFT_TEST_JOIN_MEMORY_H
 #define WEFT_TEST_JOIN_MEMORY_H
 

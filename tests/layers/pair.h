@@ -44,7 +44,7 @@ struct pair {
 
 static int pair_locks;
 
-/* What the next domain is asked for. */
+/* Attributes that the next domain is asked for. */
 static enum fi_threading pair_threading = FI_THREAD_DOMAIN;
 static uint64_t pair_caps; /* besides messages and RMA */
 
@@ -78,7 +78,7 @@ static inline struct fi_info *pair_info(const char *spec)
     return info;
 }
 
-/* What fi_getinfo without hints says of it, and if there is an info, fi_fabric. */
+/* The result of fi_getinfo without hints for it, and if there is an info, of fi_fabric. */
 static inline int pair_fabric_rc(const char *spec)
 {
     struct fi_info *info = NULL;
@@ -199,7 +199,7 @@ static inline bool pair_forbid_system_calls(void)
            !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-/* What posts of every kind read and write. */
+/* The memory that posts of every kind read and write. */
 struct pair_memory {
     char from[64], to[64];
     struct fid_mr *mr; /* of to */
@@ -278,7 +278,7 @@ static inline int pair_without_system_calls(const char *spec)
     return 1;
 }
 
-/* What PAIR_ROUNDS rounds over a stack took. */
+/* The cost of PAIR_ROUNDS rounds over a stack. */
 struct pair_cost {
     int locks;
     long allocations; /* 0 beside a sanitizer */

@@ -190,7 +190,7 @@ static void sender_that_became_known_is_named(void **state)
     ends_close();
 }
 
-/* Of one domain of one thread: nobody else drives the sibling while fi_close waits for it. */
+/* Of one domain of one thread: no other thread drives the sibling while fi_close waits for it. */
 static void messages_to_a_sibling_are_there_when_fi_close_returns(void **state)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};

@@ -251,7 +251,7 @@ static void many_send_to_one(void **state)
     end_close(&b);
 }
 
-/* ---- Bytes of nobody ---- */
+/* ---- Bytes of strangers ---- */
 
 static void put(int fd, const struct sockaddr_in *to, const void *bytes, size_t len)
 {
@@ -414,7 +414,7 @@ static void open_by_hand(int fd, const struct sockaddr_in *to, uint8_t id, uint8
     assert_true(get_type(fd, id, ACCEPT, bytes));
 }
 
-/* What was heard of an earlier session ends none, and opens none beside it. */
+/* A replayed opening of an earlier session ends no session, and opens none beside it. */
 static void replayed_opening_changes_nothing(void **state)
 {
     struct sockaddr_in addr;
@@ -453,7 +453,7 @@ static void another_address_is_no_proof(void **state)
     assert_false(get_type(other, 1, ACCEPT, bytes));
     put_open(owner, &addr, 1, token);
     assert_true(get_type(owner, 1, ACCEPT, bytes));
-    /* Its peer's identifier, but another of its own; then one that nobody gave. */
+    /* Its peer's identifier, but another of its own; then an identifier that was never given. */
     memcpy(reset + 8, bytes + 16, 8);
     reset[23] = 9;
     put(other, &addr, reset, sizeof(reset));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What goes wrong, that it is the same for the same seed, and what is said to a mistake. */
+/* The faults, the same for the same seed, and the errors for mistakes in the options. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -481,7 +481,7 @@ enum remote_kind {
     FETCHES,
 };
 
-/* What came of REMOTE operations, each on a place of its own. */
+/* The results of REMOTE operations, each on a place of its own. */
 struct remote {
     int64_t values[REMOTE], results[REMOTE], target[REMOTE];
     int ends[REMOTE], errors[REMOTE];
@@ -607,7 +607,7 @@ static void remote_operations_get_lost(void **state)
         }
 }
 
-/* Who asks for the end at the target is not told that of what did not get there. */
+/* A caller that asks for delivery does not get a success for a write that did not get there. */
 static void a_lost_delivery_is_no_success(void **state)
 {
     remote_run("fault(drop=20%,force);loop", FI_EP_RDM, WRITES, FI_DELIVERY_COMPLETE);

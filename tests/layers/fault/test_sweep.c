@@ -197,7 +197,7 @@ static int ended(void)
     return count;
 }
 
-/* What cannot be lost is waited for; the rest has READS empty reads to come. */
+/* Waits for messages that cannot be lost; the rest has READS empty reads to come. */
 static void send_all(int mixture)
 {
     const int told = SENT - SENT / FORMS, least = mixture & LOSE ? 0 : SENT;

@@ -199,7 +199,7 @@ static void a_peer_of_another_node_is_reached_by_the_network(void **state)
     pair_close(&pair);
 }
 
-/* The address that the error of a message from nobody known tells. */
+/* The address in the error of a message from an unknown peer. */
 static fi_addr_t insert_told(struct pair *to, struct pair *other)
 {
     static struct fi_context2 context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the join asks of its branches, and makes of what two of them have. */
+/* The hints that the join passes to its branches, and the infos that it makes of two of theirs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

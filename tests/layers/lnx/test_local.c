@@ -80,7 +80,7 @@ static void send_one(struct pair *pair, char *from, char *to, void *from_desc, v
     wait_for(pair, 2);
 }
 
-/* Whatever the branch: the one of shared memory wants none. */
+/* With either branch: the one of shared memory wants none. */
 static void descriptors_are_those_of_the_branch(void **state)
 {
     char spec[256], *from = calloc(2, LARGE), *to = from + LARGE;

@@ -135,7 +135,8 @@ static void two_queues_close(struct two_queues *two)
     fi_freeinfo(two->pair.info);
 }
 
-/* What the branch has completed in another queue, and by the poll of another's, is found too. */
+/* The join also finds traffic that the branch completed in another queue, or in the poll of
+ * another's. */
 static void a_branch_with_two_queues_has_traffic(void **state)
 {
     struct two_queues two;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the page file says of known traffic, where it is, when it goes; what counting costs. */
+/* The page file: its numbers for known traffic, place and removal; and the cost of counting. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -418,7 +418,8 @@ static void patience_ends_once(void **state)
     model_close(&model);
 }
 
-/* What it had no memory for, the first message and the question that came later, leaves again. */
+/* Messages that the peer had no memory for, the first and the question that came later, leave
+ * again. */
 static void a_peer_without_memory_for_a_while_gets_what_was_sent(void **state)
 {
     open_two(GBIT, GBIT);
@@ -479,7 +480,7 @@ static void a_peer_that_every_rail_refuses_is_gone(void **state)
     model_close(&model);
 }
 
-/* Nobody listens at one of them, and the other says nothing. */
+/* One rail is refused, and the other is silent. */
 static void a_refusal_and_silence_are_a_peer_that_is_gone(void **state)
 {
     open_two(GBIT, GBIT);
@@ -543,7 +544,7 @@ static void a_peer_that_looks_seldom_gets_all_rails(void **state)
     }
 }
 
-/* What was measured of rails, and the serials, outlive a rest. */
+/* Measured rates of rails, and the serials, outlive a rest. */
 static void a_flow_that_rests_goes_on_where_it_was(void **state)
 {
     open_two(GBIT, GBIT / 4);

@@ -100,8 +100,8 @@ static void begin_two_large(void)
     assert_true(model.side[0].reads_done < 8);
 }
 
-/* What was on the dead rails is fetched by the one that is left; what they had kept lands nowhere,
- * though it comes. */
+/* The rail that is left fetches the bytes that were on the dead ones; bytes that these had kept
+ * land nowhere, though they come. */
 static void two_rails_that_die_together_lose_no_byte(void **state)
 {
     static const enum model_state deaths[] = {MODEL_LOSES, MODEL_KEEPS, MODEL_FAILS};

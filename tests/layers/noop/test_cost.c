@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What noop costs in a whole stack, by the public interface: nothing but its calls. */
+/* The cost of noop in a whole stack, by the public interface: nothing but its calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What each noop of a stack costs: one call on the lower, no lock, no allocation; and nanoseconds,
+/* The cost of each noop of a stack: one call on the lower, no lock, no allocation; and nanoseconds,
  * which are shown. */
 #include <setjmp.h>
 #include <stdarg.h>

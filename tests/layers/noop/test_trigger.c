@@ -301,7 +301,7 @@ static void work_goes_down_as_a_copy(void **state)
     close_stack();
 }
 
-/* The second finds nothing: then the lower is asked for what nobody has queued. */
+/* The second cancel finds nothing: then the lower is asked for work that was never queued. */
 static void cancelled_work_is_forgotten(void **state)
 {
     struct fi_op_cntr op = {.value = 3};
@@ -326,8 +326,8 @@ static void cancelled_work_is_forgotten(void **state)
     close_stack();
 }
 
-/* What is refused leaves what is queued; what is taken replaces what has ended. Nothing is left
- * over when the domain closes, which the sanitizer sees. */
+/* A refused queueing leaves the queued work; an accepted one replaces work that has ended. Nothing
+ * is left over when the domain closes, which the sanitizer sees. */
 static void a_struct_is_queued_again(void **state)
 {
     struct fi_op_cntr op = {.value = 3};

@@ -229,7 +229,7 @@ static void *cancel_all(void *arg)
     return NULL;
 }
 
-/* What was taken is cancelled once; what it is queued with again is its own. */
+/* Accepted work is cancelled once; queued again, it has a copy of its own. */
 static void two_threads_queue_and_cancel(void **state)
 {
     unsigned accepted = 0, cancelled = 0;

@@ -74,7 +74,7 @@ static uint64_t counter;
 static uint32_t asked;
 static int reads, changes;
 
-/* What the kernel does meanwhile, so many times: it moves the event to another counter. */
+/* Meanwhile the kernel moves the event to another counter, `changes` times. */
 static uint64_t read_counter(uint32_t number)
 {
     reads++;

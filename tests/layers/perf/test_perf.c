@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What perf reports, where there are counters and where there are none. */
+/* Reports of perf, where there are counters and where there are none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -217,7 +217,7 @@ static void bytes_of_strangers_change_nothing(void **state)
     memcpy(intro + 30, raw.name + 2, 6);
     send_raw(intro, sizeof(intro));
     bytes[2] = 3;
-    for (unsigned i = 0; i < 64; i++) { /* nobody's numbers, and b's, in whose name it is sent */
+    for (unsigned i = 0; i < 64; i++) { /* unknown numbers, and b's, in whose name it is sent */
         bytes[3] = i & 1 ? 2 : 0;
         bytes[4] = (uint8_t)(i / 2);
         memset(bytes + 16, (int)i, sizeof(bytes) - 16);
@@ -435,7 +435,7 @@ static void a_peer_that_starts_again_is_a_new_one(void **state)
     large_messages_wait_at_their_sender(state);
 }
 
-/* What comes at once, from a peer that the first packet introduces, is all of that peer. */
+/* Packets that come at once from a peer, introduced by the first of them, all count as its own. */
 static void all_first_packets_of_an_unknown_peer_count(void **state)
 {
     enum {
@@ -535,7 +535,7 @@ static void a_dead_peer_is_asked_for_its_answer(void **state)
     a_peer_that_owes_an_answer_dies(true);
 }
 
-/* What it keeps is bounded, its sender is told to wait, and nothing is lost. */
+/* The peer keeps a bounded number of bytes, tells its sender to wait, and loses nothing. */
 static void peer_that_never_reads_is_waited_for(void **state)
 {
     enum {

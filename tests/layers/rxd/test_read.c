@@ -121,7 +121,7 @@ static void complete_read(int err)
                                FI_ADDR_NOTAVAIL);
 }
 
-/* Whatever the lower says of it: it is no packet. */
+/* With either result of the lower it is no packet. */
 static void a_read_that_was_forgotten_is_no_packet(void **state)
 {
     for (int failing = 0; failing < 2; failing++) {

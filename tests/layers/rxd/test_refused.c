@@ -84,7 +84,7 @@ static void say(const char *spec, int fd)
     _exit(rc == -FI_ENODATA ? 0 : 1);
 }
 
-/* What a program with this FI_PROVIDER is told; it gets no infos. */
+/* The warnings of a program with this FI_PROVIDER; it gets no infos. */
 static void listen_to(const char *spec, char *text, size_t size)
 {
     int pipes[2], status;

@@ -417,7 +417,7 @@ static void heads_say_who_sends(void **state)
     assert_int_equal(got.abilities, RXD_LENDS);
     for (size_t i = 0; i < rxd_head_size(&head); i++)
         assert_non_null(rxd_head_get(bytes, i, &got));
-    head.flags = RXD_ORDERED; /* nobody's */
+    head.flags = RXD_ORDERED; /* of no peer */
     rxd_head_put(&head, bytes);
     assert_non_null(rxd_head_get(bytes, ROOM, &got));
 }

@@ -19,7 +19,7 @@ enum {
     OWN_PID = 0x9ae
 };
 
-/* What the manager did. */
+/* The manager under test, and its calls. */
 static struct {
     struct rxm_cm cm;
     struct rxm_cm_peer peer;

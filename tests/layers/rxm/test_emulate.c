@@ -185,8 +185,7 @@ static void messages_of_all_sizes_keep_their_order(void **state)
     }
 }
 
-/* More than the queues hold, and nobody has a receive: a sender never finds one without a buffer.
- */
+/* More messages than the queues hold, and no receive: a sender never finds one without a buffer. */
 static void flood_without_receives_arrives_in_order(void **state)
 {
     for (size_t s = 0; s < SPECS; s++) {
@@ -365,7 +364,7 @@ static void a_peer_that_goes_ends_everything_once(void **state)
         int ended = 0;
 
         open_pair(specs[s]);
-        post_receive(in, LARGEST, 99, in); /* of nobody else: stays */
+        post_receive(in, LARGEST, 99, in); /* no message matches: stays */
         for (int i = 0; i < 3; i++)
             send_one(out, sizes[i], (uint64_t)i, out + i);
         rdm_drive(p.ends, 20);

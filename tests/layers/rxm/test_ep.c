@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rxm adds to its connections: addressing, connections on demand, and their ends. */
+/* The additions of rxm to its connections: addressing, connections on demand, and their ends. */
 #include "rdm.h"
 
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@ static void unknown_peer_is_nobody_until_inserted(void **state)
     assert_int_equal(rdm_next(&b, both, NULL, &src, NULL), 0);
     assert_true(src == FI_ADDR_NOTAVAIL);
 
-    /* Came from nobody, and is found by its address as soon as there is one. */
+    /* Came from an unknown peer, and is found by its address as soon as there is one. */
     rdm_send(&a, to_b, both, 2, NULL);
     rdm_drive(both, 20);
     assert_int_equal(fi_cq_read(b.cq, &entry, 1), -FI_EAGAIN);
@@ -345,7 +345,7 @@ static void automatic_progress_dials_again_by_itself(void **state)
     rdm_net_close(&net);
 }
 
-/* What an upstream rxm answers to us. */
+/* The answer of an upstream rxm to us. */
 static void foreign_refusal_ends_at_once(void **state)
 {
     uint8_t answer[64];
@@ -376,7 +376,7 @@ static void foreign_refusal_ends_at_once(void **state)
     rdm_net_close(&net);
 }
 
-/* What an upstream rxm asks of us: 24 bytes, of which the first 8 would do as a native request. */
+/* A request of an upstream rxm: 24 bytes, of which the first 8 would do as a native request. */
 static void foreign_request_is_refused_in_its_own_words(void **state)
 {
     static const uint8_t refused[] = {3, 6, 0, 2};
@@ -596,7 +596,7 @@ static void alias_differs_by_its_flags(void **state)
     rdm_net_close(&net);
 }
 
-/* What it sends may fail; a receive context may be a target only. */
+/* Its sends may fail; a receive context may be a target only. */
 static void transmit_context_needs_a_queue(void **state)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE};

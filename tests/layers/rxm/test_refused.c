@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who was refused is told once, whoever and however often they ask. */
+/* Warns of a refused host once for each reason, however often its processes ask. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

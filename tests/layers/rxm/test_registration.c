@@ -195,7 +195,7 @@ static struct fi_info *ask(uint64_t caps, int mr_mode, uint32_t version)
     return info;
 }
 
-/* What an application must do is no more than the peers of its memory need. */
+/* The mode bits ask no more of an application than the peers of its memory need. */
 static void only_remote_memory_is_the_applications_to_register(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations posted before their connection is there: none is refused, each ends once. What is
- * injected is, until the connection can take it. */
+/* Operations posted before their connection is there: none is refused, each ends once. An injected
+ * one is, until the connection can take it. */
 #include "rdm.h"
 
 #include <sys/socket.h>
@@ -59,8 +59,8 @@ static fi_addr_t nobody(struct rdm *rdm)
     return rdm_insert(rdm, &name);
 }
 
-/* The post, again while it says -FI_EAGAIN; b, which nobody else drives meanwhile, reads its queue.
- */
+/* The post, again while it says -FI_EAGAIN; b, which no other thread drives meanwhile, reads its
+ * queue. */
 #define UNTIL_TAKEN(duo, post)                                                                     \
     do {                                                                                           \
         long long limit = rdm_now_ms() + RDM_LIMIT_MS;                                             \
@@ -307,7 +307,7 @@ static void as_many_wait_as_may_be_sent(void **state)
 
     duo_open(&duo, specs[0]);
     size = duo.net.info->tx_attr->size;
-    /* Nobody drives b, so the connection does not come up. */
+    /* No thread drives b, so the connection does not come up. */
     while (!(rc = fi_tsend(duo.a.ep, &count, 0, NULL, duo.to, 1, NULL)) && count <= size)
         count++;
     assert_int_equal(rc, -FI_EAGAIN);
@@ -336,7 +336,7 @@ static void what_waits_can_be_cancelled_and_closed(void **state)
     assert_int_equal(rdm_next(&duo.b, BOTH(&duo), NULL, NULL, NULL), 0);
     assert_string_equal(in, "2");
     assert_int_equal(rdm_next(&duo.a, BOTH(&duo), NULL, NULL, NULL), 0);
-    /* What is left at the end is nobody's any more. */
+    /* The close discards the operation that is left. */
     assert_int_equal(fi_tsend(duo.a.ep, "3", 1, NULL, nobody(&duo.a), 1, &first), 0);
     duo_close(&duo);
 }

@@ -15,7 +15,7 @@ enum {
     ROOM = 512
 };
 
-/* What the packets below say. */
+/* Values in the packets below. */
 #define CONNID 0x0a0b0c0d
 #define CQ UINT64_C(0x1122334455667788)
 #define TAG UINT64_C(0xfedcba9876543210)
@@ -629,7 +629,7 @@ static void pieces_have_bytes(void **state)
     }
 }
 
-/* What is to be read here, or there, is not in the packet. */
+/* Bytes that are to be read, here or there, are not in the packet. */
 static void what_is_read_is_not_sent(void **state)
 {
     static const uint8_t types[] = {SRD_LONGREAD_MSG, SRD_LONGREAD_TAG, SRD_LONGREAD_RTW,
@@ -664,7 +664,7 @@ static void what_is_read_lies_somewhere(void **state)
     }
 }
 
-/* What asks for a HANDSHAKE is no write. */
+/* A request for a HANDSHAKE is no write. */
 static void a_question_has_no_bytes(void **state)
 {
     struct srd_header header = {.type = SRD_EAGER_RTW};

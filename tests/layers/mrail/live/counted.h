@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the profile of a rail has counted. */
+/* The counts in the profile of a rail. */
 #ifndef WEFT_TESTS_MRAIL_LIVE_COUNTED_H
 #define WEFT_TESTS_MRAIL_LIVE_COUNTED_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What fi_close waits for, by the public interface. The library's clock is this file's: each look
- * at it takes 50 us, so that a wait is counted and not measured.
+ * The waits of fi_close, by the public interface. The library's clock is this file's: each look at
+ * it takes 50 us, so that a wait is counted and not measured.
  */
 #include <setjmp.h>
 #include <stdarg.h>

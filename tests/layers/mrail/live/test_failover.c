@@ -119,7 +119,7 @@ static bool make_rail(int rail)
     return made;
 }
 
-/* A link that was set up is without a carrier for a moment, and nobody's until then. */
+/* A link that was set up has no carrier for a moment, and carries nothing until then. */
 static bool has_carrier(int rail)
 {
     bool has = true;

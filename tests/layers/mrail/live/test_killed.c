@@ -54,7 +54,7 @@ struct host {
 
 static struct shared *shared;
 
-/* What a test runs on. */
+/* The stack that a test runs on. */
 struct setting {
     const char *spec;
     bool reads; /* the "writer" reads: the target's memory has ones, and the last region is its own
@@ -267,7 +267,7 @@ static void kill_it(pid_t pid)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* Bytes of the first write have landed; or nobody is there any more. */
+/* Waits until bytes of the first write have landed; fails if the process has ended. */
 static void wait_for_bytes(pid_t pid)
 {
     bool some = false;

@@ -392,8 +392,8 @@ static bool ends_once(void *context)
     return rc != 1;
 }
 
-/* It goes by both rails. What comes after the region was closed touches nothing: stripes that its
- * target reads, or packets. Half of the time the region is freed at once. */
+/* The access goes by both rails. Bytes that come after the region was closed touch nothing: stripes
+ * that its target reads, or packets. Half of the time the region is freed at once. */
 static void a_region_closed_under_an_access_ends_it(void **state)
 {
     static const char *const specs[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is wrong with a bracket, or with an address, is said: the text is read. */
+/* The warning says what is wrong with a bracket, or with an address: the text is read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 static char said[16384];
 
-/* What the process writes to stderr while `act` runs in a child of its own. */
+/* The text that a child process writes to stderr while it runs `act`. */
 static const char *said_by(void (*act)(const void *), const void *arg)
 {
     size_t used = 0;

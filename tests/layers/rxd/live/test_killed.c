@@ -243,7 +243,7 @@ static void the_next_one_speaks_first(void **state)
     talk(8);
 }
 
-/* What goes to the address meanwhile ends, or is lost, and what follows comes. */
+/* Messages to the address meanwhile end, or are lost, and later ones come. */
 static void the_address_stays(void **state)
 {
     struct order order = {.speaks = false};

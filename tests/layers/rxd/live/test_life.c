@@ -33,7 +33,7 @@ static uint8_t heard[PACKET];
 static struct fid_mr *heard_mr;
 static char in[LARGE], out[LARGE];
 
-/* What the played peer says of itself; and what it has heard last: a's life, and its number for the
+/* The life that the played peer tells; and, as heard last, a's life (view) and a's number for the
  * peer. */
 static struct {
     uint32_t life, view, number;
@@ -330,7 +330,8 @@ static void a_proposal_is_taken(void **state)
     comes("yes");
 }
 
-/* What is kept of them is bounded; a life whose packets were not kept has to begin anew. */
+/* The packets that are kept of them are bounded; a life whose packets were not kept has to begin
+ * anew. */
 static void many_lives_cost_little(void **state)
 {
     struct rxd_head head = {0};

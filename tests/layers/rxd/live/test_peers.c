@@ -148,8 +148,9 @@ static void living_peer_may_take_its_time(void **state)
     while (fi_cq_read(a.tx, &entry, 1) != 1)
         fi_cq_read(b.rx, NULL, 0);
     assert_memory_equal(in, out, LARGE);
-    /* Nor does one that nobody receives keep its sender from leaving, which may wait for an hour:
-     * it has come, which takes time, and turns where the program has stood still meanwhile. */
+    /* Nor does a message without a receive keep its sender, which may wait for an hour, from
+     * leaving: it has come, which takes time, and turns where the program has stood still
+     * meanwhile. */
     assert_int_equal(
         fi_setopt(&a.ep->fid, FI_OPT_ENDPOINT, OPT_CLOSE_WAIT, &hour_ms, sizeof(hour_ms)), 0);
     send_to(&a, a.peer, out, LARGE);
@@ -213,7 +214,7 @@ static void peer_that_does_not_look_is_stood_in_for(void **state)
     ends_close();
 }
 
-/* What is posted while the thread sleeps has deadlines, too: nobody reads anything here. */
+/* Packets posted while the progress thread sleeps have deadlines, too: no queue is read here. */
 static void losses_are_repaired_while_nobody_looks(void **state)
 {
     struct options lossy = messages;

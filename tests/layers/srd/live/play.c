@@ -19,7 +19,7 @@
 
 #include "tests/layers/srd/live/play.h"
 
-/* What has come to the peer that is played, oldest first. */
+/* Packets that have come to the peer that is played, oldest first. */
 static struct {
     uint8_t bytes[RECEIVES][PACKET];
     size_t len[RECEIVES];

@@ -58,7 +58,7 @@ struct srd_header expect(uint8_t type);
 /* Comes nothing more but HANDSHAKEs? */
 bool silent(void);
 void shake_hands(void);
-/* A HANDSHAKE has no address: it comes from somebody who has sent something before. */
+/* A HANDSHAKE has no address: it comes from a peer that has sent something before. */
 void introduce_with(uint64_t features);
 void send_message(uint64_t tag, const char *text);
 void receive(uint64_t tag);

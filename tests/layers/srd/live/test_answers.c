@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers that nobody owes: of a peer that was not asked, to a question of another kind, or to one
+ * Answers that no peer owes: of a peer that was not asked, to a question of another kind, or to one
  * that is over. Each is asked on each kind of operation, which ends by the right answer only.
  */
 #include <setjmp.h>
@@ -433,7 +433,7 @@ static void windows_that_add_up_to_too_much_kill(void **state)
     assert_dead();
 }
 
-/* What a reader has asked for comes, and no byte more than it said. */
+/* The bytes that a reader has asked for come, and none beyond its length. */
 static void more_than_is_read_kills(void **state)
 {
     struct srd_header cts = {.type = SRD_CTS, .flags = SRD_CTS_READ, .window = 990};

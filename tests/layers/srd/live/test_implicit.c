@@ -190,7 +190,7 @@ static void removal_and_insertion_keep_the_order(void **state)
     no_more();
 }
 
-/* What the others know of our endpoint goes on, too. */
+/* The others' sessions with our endpoint go on, too. */
 static void accesses_go_on(void **state)
 {
     struct fid_mr *mr;

@@ -26,7 +26,7 @@ enum {
     THIRD = 0x3456789,
 };
 
-/* What an introduction of srd's says. */
+/* Fields of an introduction of srd's. */
 static uint32_t view_of(const struct srd_header *header)
 {
     uint32_t view;

@@ -149,7 +149,7 @@ static void exchange(struct fid_ep *from, struct fid_cq *from_cq, fi_addr_t to, 
     assert_int_equal(ended, 2);
 }
 
-/* What the lower's endpoints make at their first use is not srd's. */
+/* Memory that the lower's endpoints allocate at their first use is not srd's. */
 static void warm(struct talker *talker)
 {
     char name[64];

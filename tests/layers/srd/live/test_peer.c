@@ -581,7 +581,7 @@ static void atomics_are_checked(void **state)
     got = expect(SRD_ATOMRSP);
     assert_int_equal(got.len, 8);
     assert_memory_equal(memory, &one, 8);
-    /* What only reads comes with an operand from some, without from others. */
+    /* Some peers send an atomic read with an operand, others without. */
     header.op = FI_ATOMIC_READ;
     send_packet(header, value, 8);
     assert_int_equal(expect(SRD_ATOMRSP).len, 8);

@@ -118,7 +118,7 @@ static void the_rest_of_a_runt_is_read(void **state)
 }
 
 /* While it is being read its number is for no other packet: neither for one that has it read again,
- * nor for one that begins it anew, for which nobody has asked. */
+ * nor for one that begins it anew, which the receiver has not asked for. */
 static void refuse_while_read(const struct srd_header *second)
 {
     struct srd_header headers[2] = {{.type = SRD_LONGREAD_TAG, .tag = 8, .send_id = 42}};
@@ -145,7 +145,7 @@ static void a_message_anew_while_it_is_read_kills(void **state)
     refuse_while_read(&anew);
 }
 
-/* Its beginning is not there yet, so that nobody has asked for the rest. */
+/* Its beginning is not there yet, so that the receiver has not asked for the rest. */
 static void a_runt_anew_before_its_end_kills(void **state)
 {
     struct srd_header header = {.type = SRD_RUNTREAD_TAG, .tag = 8, .send_id = 42, .runt = 4000};

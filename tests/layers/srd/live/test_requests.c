@@ -228,7 +228,7 @@ static void operands_of_any_size_kill(void **state)
     assert_int_equal(fi_close(&mr->fid), 0);
 }
 
-/* What only reads has no operand, so that its result may be larger than its packet. */
+/* An atomic read has no operand, so that its result may be larger than its packet. */
 static void results_larger_than_a_packet_kill(void **state)
 {
     size_t most = (raw.info->ep_attr->max_msg_size - SRD_RESPONSE_HEAD) / 8 * 8;

@@ -268,7 +268,7 @@ static void the_address_may_stay(void **state)
     assert_memory_equal(in, out, 8);
 }
 
-/* What the next one sends ends what was with the one before. */
+/* The first packet of the next one ends the session with the one before. */
 static void the_next_one_may_speak_first(void **state)
 {
     all_goes(&a, &b);
@@ -277,7 +277,7 @@ static void the_next_one_may_speak_first(void **state)
     all_goes(&b, &a);
 }
 
-/* What waits for the closed one ends, once. */
+/* An operation that waits for the closed one ends, once. */
 static void what_waits_for_the_closed_one_ends(void **state)
 {
     int ended = 0;
