@@ -50,7 +50,7 @@ static enum shm_way transfer(struct shm_choice *choice)
     shm_choice_begin(choice, way, LEN, clock_ns);
     clock_ns += took[way];
     shm_choice_end(choice, way, LEN, clock_ns);
-    clock_ns += 5000; /* what the application does is nobody's fault */
+    clock_ns += 5000; /* the application's time counts for no way */
     return way;
 }
 

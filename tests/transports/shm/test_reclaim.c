@@ -182,7 +182,7 @@ static void test_once(void **state)
     assert_int_equal(*s->tx.bulk, 1);
 }
 
-/* Who says that he has consumed what he has not loses it, and nothing else is lost. */
+/* A receiver that claims to have consumed unread bytes loses them, and nothing else is lost. */
 static void test_a_receiver_that_lies(void **state)
 {
     struct stage *s = *state;

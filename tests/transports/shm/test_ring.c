@@ -48,7 +48,7 @@ static int close_ends(void **state)
     return 0;
 }
 
-/* What shm_link_take sees. */
+/* The view of shm_link_take. */
 static enum look look_at(const struct shm_rx *rx, struct shm_head *head, const char **body)
 {
     if (!shm_rx_head(rx, head, body))
@@ -150,7 +150,7 @@ static void a_full_ring_takes_nothing_until_room_is_told(void **state)
     assert_false(ends->tx.broken);
 }
 
-/* What the sender may put in without having heard of it is bounded by the ring. */
+/* The ring bounds the messages that the sender puts in before it hears of the hold. */
 static void a_hold_is_seen_with_the_next_credits(void **state)
 {
     struct ends *ends = *state;

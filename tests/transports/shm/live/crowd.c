@@ -246,7 +246,7 @@ int main(int argc, char **argv)
     }
     while (wait(&status) > 0) {
         if (status && !failed++)
-            kill(0, SIGKILL); /* nobody waits for the dead */
+            kill(0, SIGKILL); /* the others would wait for the dead */
     }
     printf("%u ranks: %.1f ms for a round of 8 bytes from all to all\n", count,
            common->seconds * 1000 / rounds);

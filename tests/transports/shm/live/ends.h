@@ -37,7 +37,7 @@ struct end {
     struct fid_ep *srx; /* opened here, or NULL */
 };
 
-/* What a test may choose; zero is the usual. */
+/* Choices of a test; zero is the usual. */
 struct end_want {
     uint64_t caps; /* 0: FI_MSG | FI_TAGGED */
     uint64_t order;

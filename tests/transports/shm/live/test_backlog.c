@@ -123,7 +123,8 @@ static void accesses_of_a_peer_that_does_not_look(void **state)
     end_close(&to);
 }
 
-/* What a fence waits for waits for the peer; what is behind the fence is accepted, too. */
+/* An access that a fence waits for waits for the peer; operations behind the fence are accepted,
+ * too. */
 static void a_fence_and_what_is_behind_it(void **state)
 {
     static char out[ROOM], memory[ROOM], in[2];
@@ -278,7 +279,7 @@ static void a_dead_peer_ends_them_all(void **state)
     close_pipes(&pipes);
 }
 
-/* Nobody takes it, and nobody waits for that for ever. */
+/* The peer takes nothing, and fi_close does not wait for that for ever. */
 static void a_peer_that_takes_nothing_holds_no_close_up(void **state)
 {
     struct pipes pipes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whoever has closed an endpoint has his memory back: nobody writes into it, and what others find
- * there is not taken for what was sent. */
+/* An application that has closed an endpoint has its memory back: no peer writes into it, and none
+ * takes bytes that it finds there for bytes that were sent. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

@@ -27,7 +27,7 @@ enum {
 
 static const struct end_want want = {.caps = FI_MSG | FI_TAGGED | FI_RMA};
 
-/* What the victim does until it is killed. */
+/* The victim's act until it is killed. */
 enum act {
     SENDS,
     RECEIVES,
@@ -138,7 +138,7 @@ static bool is_of(DIR *dir, const char *name, const char *number)
            !fstatat(dirfd(dir), name, &status, 0) && status.st_ctime >= began;
 }
 
-/* Those with the number of the process in their name. */
+/* Counts the files with the number of the process in their name. */
 static unsigned files_of(pid_t pid)
 {
     DIR *dir = opendir("/dev/shm");
@@ -316,9 +316,9 @@ static void a_name_is_taken_over(void **state)
     close(pipes[1]);
 }
 
-/* What is sent to a peer that was there and has gone ends at once: nobody waits for it to start,
- * however long others may take to. Its number is still that of a process: its parent knows nothing
- * yet. */
+/* A send to a peer that was there and has gone ends at once: the sender does not wait for it to
+ * start, however long other peers may take to. Its number is still that of a process: its parent
+ * knows nothing yet. */
 static void a_peer_that_has_gone_is_not_waited_for(void **state)
 {
     struct fi_cq_tagged_entry entry;
@@ -335,7 +335,8 @@ static void a_peer_that_has_gone_is_not_waited_for(void **state)
     assert_int_equal(end_wait(&end, NULL, &entry), 0);
     kill(victim.pid, SIGKILL);
     assert_int_equal(waitid(P_PID, (id_t)victim.pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
-    /* Who gives up waiting for it learns that it is not there; no queue is read in between. */
+    /* By giving up a receive the endpoint learns that the peer is not there; no queue is read in
+     * between. */
     do {
         assert_int_equal(fi_trecv(end.ep, &in, 1, NULL, peer, 3, 0, &in), 0);
         assert_int_equal(fi_cancel(&end.ep->fid, &in), 0);
@@ -357,7 +358,8 @@ static void post_before_it_listens(struct end *end)
         assert_int_equal(fi_tinject(poster->ep, "2", 1, posted_to, 2), -FI_EAGAIN);
 }
 
-/* Somebody has the name of one that has gone, and does not listen yet: that is waited for. */
+/* A new endpoint has the name of one that has gone, and does not listen yet: the sender waits for
+ * it. */
 static void a_name_is_waited_for_again(void **state)
 {
     struct end_want named = {.caps = 0};
@@ -387,8 +389,8 @@ static void a_name_is_waited_for_again(void **state)
     end_close(&from);
 }
 
-/* The memory for messages that nobody receives is full, and the only receive waits for bytes of who
- * is behind such messages and has gone. */
+/* The memory for unexpected messages is full, and the only receive waits for bytes behind such
+ * messages, of a sender that has gone. */
 static void a_sender_that_goes_where_no_more_is_saved(void **state)
 {
     static char large[LARGE_SIZE], in[LARGE_SIZE], eager[EAGER_SIZE];

@@ -76,8 +76,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Who has read the completion of a receive may never make progress again: what the sender waits
- * for has left, even when the message was found by looking at a silent ring. */
+/* The reader of a receive's completion may never make progress again: the answer that the sender
+ * waits for has left, even when the receiver found the message by looking at a silent ring. */
 static void test_the_sender_is_told_at_once(void **state)
 {
     struct game *game = *state;

@@ -56,7 +56,7 @@ static void wait_for_a_fork(const char *call)
 }
 
 #if !defined(__SANITIZE_THREAD__) /* which has one of its own */
-/* What is freed is not there any more. */
+/* Moves the block: the old one is gone when the fork comes. */
 void *realloc(void *old, size_t size)
 {
     static void *(*real)(void *, size_t);

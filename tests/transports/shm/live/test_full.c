@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages that nobody receives, more than an endpoint saves: nothing waits behind them. */
+/* Messages without a receive, more than an endpoint saves: nothing waits behind them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

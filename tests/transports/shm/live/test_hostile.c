@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who connects to an endpoint's socket and is no peer: it is cut off, costs nothing that lasts, and
- * the endpoint goes on. What a peer may write into a ring is tests/fuzz/fuzz_shm.c's. */
+/* A stranger connects to an endpoint's socket and is no peer: it is cut off, costs nothing that
+ * lasts, and the endpoint goes on. A peer's writes into a ring are tests/fuzz/fuzz_shm.c's. */
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <stddef.h>
@@ -321,7 +321,8 @@ static void asks_without_end(struct game *game, uint64_t key)
     goes_on(game);
 }
 
-/* Neither what waits to be answered nor answers that nobody takes grow without a bound. */
+/* Neither questions that wait to be answered nor answers that the stranger does not take grow
+ * without a bound. */
 static void who_takes_no_answers(void **state)
 {
     asks_without_end(*state, KEY);
@@ -336,7 +337,7 @@ static int unread(int fd)
     return bytes;
 }
 
-/* Who is always there first would be the only one to be heard. */
+/* A stranger that is always there first would be the only one to be heard. */
 static void who_talks_a_lot_is_heard_in_parts(void **state)
 {
     struct game *game = *state;

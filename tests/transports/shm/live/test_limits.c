@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the system forbids, and what shm must not ask of it: attaching to a process that is not
- * dumpable, system calls of a sender, descriptors in children. */
+/* Things that the system forbids, and that shm must not ask of it: attaching to a process that is
+ * not dumpable, system calls of a sender, descriptors in children. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -137,7 +137,7 @@ static void a_peer_that_is_not_dumpable(void **state)
     assert_int_equal(rc, 0);
 }
 
-/* ---- A sender makes no system call to wake somebody who does not sleep ---- */
+/* ---- A sender makes no system call to wake a receiver that does not sleep ---- */
 
 static void forbid_waking(void)
 {
@@ -422,7 +422,7 @@ static void link_with_small_files(void)
     _exit(0);
 }
 
-/* What the kernel does to who makes one is to kill it (SIGXFSZ). */
+/* The kernel kills a process that makes one (SIGXFSZ). */
 static void files_may_not_be_large(void **state)
 {
     pid_t pid = fork();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happens to the peer between shm's connecting and its introduction: the peer connects too, or
+/* Events at the peer between shm's connecting and its introduction: the peer connects too, or
  * closes. The library's sendmsg, which introduces, is this file's. */
 #include <string.h>
 #include <sys/socket.h>
@@ -46,7 +46,7 @@ static void connect_too(void)
     send_to_other(1);
 }
 
-/* What is known of addresses is looked up again. */
+/* Changes the AV, so that the endpoint looks up addresses again. */
 static void change_the_av(struct end *end)
 {
     fi_addr_t addr = end_know(end, "fi_ns://somebody-else");
@@ -82,7 +82,7 @@ static void both_connect_at_once(void **state)
     end_close(&other);
 }
 
-/* Who wants to send finds the request of the other, which came while it was elsewhere. */
+/* The endpoint that sends finds the request of the other, which came while it was elsewhere. */
 static void who_comes_second_takes_the_link_of_the_first(void **state)
 {
     struct fi_cq_tagged_entry entry;

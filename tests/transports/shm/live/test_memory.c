@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a link keeps in memory: large messages touch its bulk, and a second later it is gone. */
+/* The memory that a link keeps: large messages touch its bulk, and a second later it is gone. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

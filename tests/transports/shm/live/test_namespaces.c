@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes of one user in different user and pid namespaces, as containers make them that share
- * the network: they find each other, and nobody else is let in. */
+ * the network: they find each other, and let no other user in. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ enum {
     NOT_A_PID = 300, /* more than there are in a new namespace */
 };
 
-/* What the other process does before it opens its endpoint. */
+/* Namespaces that the other process enters before it opens its endpoint. */
 enum place {
     MAPPED,   /* a user namespace that calls this user 0 */
     UNMAPPED, /* one that has no numbers for anybody */
@@ -151,7 +151,7 @@ static int ask(struct pipes *pipes)
     if (read(pipes->from[0], name, sizeof(name)) != sizeof(name))
         return END_SKIPPED;
     peer = end_know(&end, name);
-    /* It is there, but listens to nobody yet. */
+    /* It is there, but does not listen yet. */
     rc = fi_tsend(end.ep, memory, LARGE, NULL, peer, 1, NULL);
     if (rc != -FI_EAGAIN || write(pipes->to[1], "", 1) != 1)
         return 1;
@@ -219,7 +219,7 @@ static void a_process_of_other_pids(void **state)
     meet(PIDS, 0);
 }
 
-/* ---- Nobody else ---- */
+/* ---- Other users ---- */
 
 static void be_alone(struct pipes *pipes)
 {
@@ -250,7 +250,7 @@ static int knock(struct pipes *pipes, unsigned user)
     while (connect(fd, (struct sockaddr *)&sun,
                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)))
         sched_yield();
-    /* Who is let in and says something senseless is cut off too, but has been heard. */
+    /* A process that is let in and says something senseless is cut off too, but has been heard. */
     return recv(fd, &byte, 1, 0) ? 1 : 0;
 }
 

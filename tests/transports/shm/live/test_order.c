@@ -133,7 +133,7 @@ static void test_fetches_behind_reads(void **state)
     with_order(FI_ORDER_RAR, true);
 }
 
-/* Who does not ask may attach: the orders are not in the offer then. */
+/* An application that does not ask may attach: the orders are not in the offer then. */
 static void test_only_for_who_asks(void **state)
 {
     struct end end;

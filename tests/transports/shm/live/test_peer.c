@@ -342,7 +342,7 @@ static void test_a_sender_that_has_gone(void **state)
         drive();
     assert_int_equal(upper_start(&upper, FI_TAGGED, 1), 0);
     assert_int_equal(wait_for(&of_b).entry.err, 0);
-    /* What was only announced has gone with it. */
+    /* The message that was only announced has gone with its sender. */
     assert_int_equal(upper_start(&upper, FI_TAGGED, 2), 0);
     done = wait_for(&of_b);
     assert_int_equal(done.entry.err, FI_ECONNRESET);

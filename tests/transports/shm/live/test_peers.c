@@ -19,7 +19,7 @@ enum {
 
 static unsigned sockets;
 
-/* The library's, too: one for each look whether somebody listens. */
+/* The library's, too: one for each look whether the peer listens. */
 int socket(int domain, int type, int protocol)
 {
     sockets++;
@@ -108,7 +108,7 @@ static void somebody_comes_late(void **state)
     end_close(&late);
 }
 
-/* What a process sent before it closed is received. */
+/* Messages that a process sent before it closed are received. */
 static void the_last_words_arrive(void **state)
 {
     struct end from, to;

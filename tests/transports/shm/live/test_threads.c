@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads: one for each endpoint, several at one endpoint, and progress that is made by nobody. */
+/* Threads: one for each endpoint, several at one endpoint, and progress without a call. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static void several_threads_at_one_end(void **state)
     end_close(&to);
 }
 
-/* ---- Nobody calls ---- */
+/* ---- Progress without a call ---- */
 
 static void progress_without_a_call(void **state)
 {

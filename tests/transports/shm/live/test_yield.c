@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who offers its core: a thread that waits, and that no other thread waits for. */
+/* A thread that waits offers its core, unless another thread waits for it. */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>

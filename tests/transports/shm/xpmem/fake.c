@@ -126,8 +126,8 @@ static int get(int64_t *words)
     return 0;
 }
 
-/* What of a region lies in an attachment, short of the gap. The rest is as the module has it:
- * SIGBUS. */
+/* Maps the part of a region that lies in an attachment, short of the gap. The rest is as the module
+ * has it: SIGBUS. */
 static void show(char *here, uint64_t at, size_t len, unsigned region)
 {
     uint64_t from = (uintptr_t)regions[region].at, to = from + regions[region].len, first = from;

@@ -21,10 +21,10 @@ enum fake_command {
     FAKE_COMMANDS
 };
 
-/* What an attachment lacks. */
+/* The part that an attachment lacks. */
 enum fake_gap {
     FAKE_WHOLE,
-    FAKE_BUS,  /* from gap_at on who touches it gets SIGBUS */
+    FAKE_BUS,  /* from gap_at on an access gets SIGBUS */
     FAKE_SEGV, /* ... from the page on that it is in, SIGSEGV */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is read through windows onto a peer's memory: whole, however it lies; within bounds,
- * whatever is asked for; and without what is not there. */
+/* Reads through windows onto a peer's memory: whole, however it lies; within bounds, for any
+ * request; and without bytes that are not there. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ static void bounded(void)
     assert_int_equal(fake->calls[FAKE_ATTACH], 0);
 }
 
-/* Whatever a peer says where something is. */
+/* A peer may name any address. */
 static void addresses_of_nothing(void)
 {
     static const uint64_t nowhere[] = {
@@ -157,7 +157,7 @@ static void refused(void)
     shm_maps_close(NULL);
 }
 
-/* Nobody writes into another's memory; a child of the reader has none of it. */
+/* The reader does not write into the other's memory; a child of the reader has none of it. */
 static void only_to_be_read(void)
 {
     char to[PAGE];

@@ -147,7 +147,7 @@ static void it_is_measured(void)
     struct end first;
 
     fake_begin();
-    /* Whatever is allowed here: the process has its segment since it was told to. */
+    /* The process has its segment, whether or not this system allows it, since it was told to. */
     end_open(&first, "shm(xpmem=on)");
     end_close(&first);
     open_pair(&pair, "shm");
@@ -209,7 +209,7 @@ static void gone_in_the_middle(void)
     }
 }
 
-/* Those that had begun learn it from the first. */
+/* Transfers that had begun learn from the first that the memory is gone. */
 static void gone_for_several(void)
 {
     struct fi_cq_tagged_entry entry;
