@@ -126,7 +126,7 @@ static long long first_timer(void)
     return first;
 }
 
-/* What the peer's program does between the request and its answer takes its time. */
+/* The peer's program takes its time between the request and its answer. */
 static void a_program_may_take_minutes_to_accept(void **state)
 {
     static const struct {

@@ -255,7 +255,7 @@ static void plain_messages_have_a_short_way(void **state)
     assert_in_range(taken, 2, SAMPLE_COUNT);
 }
 
-/* What has no defined value there must not be read: leftovers of real peers. */
+/* The decoder must not read fields without a defined value: leftovers of real peers. */
 static void leftovers_are_ignored(void **state)
 {
     static const char *const records[] = {

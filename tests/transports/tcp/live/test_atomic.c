@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Atomics between two endpoints: who may have them, what the target refuses, and how they end when
- * the connection does. What they do is in the conformance suite. */
+ * the connection does. The conformance suite has their results. */
 #include "pair.h"
 
 #include <stdlib.h>
@@ -246,7 +246,7 @@ static void a_fence_waits_for_the_answer(void **state)
     pair_close(&pair);
 }
 
-/* What a read fetches may leave long after it was asked for: an atomic behind it is no older. */
+/* The bytes of a read may leave long after it was asked for: an atomic behind it is no older. */
 static void are_no_older_than_the_read_before(void **state)
 {
     enum {

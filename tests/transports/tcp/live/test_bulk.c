@@ -127,7 +127,7 @@ static void a_call_takes_few_large_records(void **state)
     free(in);
 }
 
-/* Bytes that a socket of spec takes while nobody reads the other end. */
+/* Bytes that a socket of spec takes while the other end is not read. */
 static size_t bytes_ahead(const char *spec)
 {
     struct pair pair;
@@ -153,7 +153,7 @@ static size_t bytes_ahead(const char *spec)
     return ahead;
 }
 
-/* What is copied in must still be in the caches when it is copied out. */
+/* Bytes that are copied in must still be in the caches when they are copied out. */
 static void a_sender_on_this_host_runs_little_ahead(void **state)
 {
     size_t ahead = bytes_ahead("tcp");
@@ -162,7 +162,8 @@ static void a_sender_on_this_host_runs_little_ahead(void **state)
     assert_true(bytes_ahead("tcp(local_buffer_size=16k)") < ahead);
 }
 
-/* Whatever the host's is: one that paces waits inside of the host for nothing. */
+/* The connection's congestion control is reno, whatever the host's is: one that paces waits inside
+ * of the host for nothing. */
 static void a_connection_inside_of_the_host_is_not_paced(void **state)
 {
     struct sockaddr_storage peer;

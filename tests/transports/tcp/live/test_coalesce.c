@@ -136,8 +136,8 @@ static void a_lone_message_leaves_at_once(void **state)
     pair_close(&pair);
 }
 
-/* The kernel takes any number of bytes of a message, or none at first. What is posted meanwhile
- * goes behind it. */
+/* The kernel takes any number of bytes of a message, or none at first. Messages posted meanwhile go
+ * behind it. */
 static void a_lone_message_may_leave_in_parts(void **state)
 {
     struct pair pair;
@@ -223,7 +223,7 @@ static void a_sleep_sends_first(void **state)
         fi_cq_read(pair.a.rx, &done, 1);
     expect_in_order(pair.a.tx, out, BURST);
     expect_in_order(pair.b.rx, in, BURST);
-    /* From now on somebody may be asleep whenever a post is made: nothing waits. */
+    /* From now on the application may be asleep after any post: no message waits. */
     post_receives(&pair.b, BURST);
     sends = 0;
     post_sends(&pair.a, BURST);
@@ -329,7 +329,7 @@ static void post_reads(const struct pair *pair, struct fid_mr *mr, int first, in
             fi_read(pair->a.ep, &out[i], 8, NULL, 0, remote(pair, i), fi_mr_key(mr), &out[i]), 0);
 }
 
-/* Who keeps a window of reads outstanding posts one for each answer. */
+/* A requester that keeps a window of reads outstanding posts one for each answer. */
 static bool read_waits_where_others_are_under_way(void)
 {
     struct pair pair;

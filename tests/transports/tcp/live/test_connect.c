@@ -172,7 +172,7 @@ static void refused_and_silent_peers_end_in_errors(void **state)
     pair_close(&pair);
 }
 
-/* What a foreign server may answer, and what our endpoint makes of it. */
+/* Possible answers of a foreign server, and our endpoint's errors for them. */
 static void strange_answers_end_in_errors(void **state)
 {
     static const struct {

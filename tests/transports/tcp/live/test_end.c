@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What receives and messages become when the peer hangs up. */
+/* The ends of receives and messages when the peer hangs up. */
 #include <sys/socket.h>
 
 #include "pair.h"
@@ -96,7 +96,7 @@ static void what_came_is_told_before_the_end_of_another(void **state)
     hang_up_on(true);
 }
 
-/* Nobody reads the CQ of the endpoint: the EQ tells, however long it takes to read what came. */
+/* The CQ of the endpoint is not read: the EQ tells, however long it takes to read what came. */
 static void the_eq_tells_the_end_after_all_that_came(void **state)
 {
     static uint8_t from[PAGE * PAGES], to[PAGE * PAGES];

@@ -98,7 +98,7 @@ static void the_any_address_of_the_hints_is_every_interface(void **state)
     fi_freeinfo(list);
 }
 
-/* What was chosen or named is not widened. */
+/* An interface that was chosen or named is not widened to all. */
 static void a_chosen_interface_stays(void **state)
 {
     struct fi_info *hints = hints_of("tcp", FI_EP_MSG, FI_SOCKADDR_IN), *list;

@@ -89,7 +89,7 @@ static void send_back(struct pair *pair)
     check_filled(in, sizeof(in), 3);
 }
 
-/* What the peer gets is one acceptance. */
+/* The peer gets one acceptance. */
 static void a_repeated_accept_answers_once(void **state)
 {
     struct pair pair;
@@ -119,6 +119,6 @@ int main(void)
         cmocka_unit_test(a_repeated_accept_answers_once),
     };
 
-    alarm(60); /* a lock that nobody gives back */
+    alarm(60); /* a lock that is never given back */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,7 +79,7 @@ static void a_send_from_nowhere_fails_alone(void **state)
     }
 }
 
-/* Those before it and behind it leave as if it were not. */
+/* Messages before it and behind it leave as if it were not there. */
 static void one_of_a_burst_fails_alone(void **state)
 {
     for (int bad = 0; bad < BURST; bad++) {
@@ -253,7 +253,7 @@ static uint8_t *pages(void)
     return at;
 }
 
-/* What is left of the transfer neither touches the memory nor shows it. */
+/* The rest of the transfer neither touches the memory nor shows it. */
 static void a_region_that_is_closed_is_left_alone(const char *spec, bool reads)
 {
     struct pair pair;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fi_getinfo says of tcp, and that the addresses in it are used. */
+/* The infos of tcp, and that the addresses in them are used. */
 #include "pair.h"
 
 #include <arpa/inet.h>
@@ -114,7 +114,7 @@ static struct fi_info *ask_order(uint64_t tx, uint64_t rx, size_t war_size)
     return list;
 }
 
-/* Who opens an info as it came must not pay for them. */
+/* An application that opens an info as it came must not pay for them. */
 static void orders_behind_reads_are_for_who_asks(void **state)
 {
     static const uint64_t all = FI_ORDER_STRICT | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
@@ -160,7 +160,7 @@ static void parameters_select(void **state)
     fi_freeinfo(list);
 }
 
-/* The first of two ports in a row that nobody has. */
+/* The first of two free ports in a row. */
 static unsigned free_ports(void)
 {
     for (;;) {

@@ -73,7 +73,7 @@ static void large_and_small_alternate(void **state)
     pair_close(&pair);
 }
 
-/* Nobody drives the receiver until all is sent: its buffers run out, and nothing is lost. */
+/* No thread drives the receiver until all is sent: its buffers run out, and nothing is lost. */
 static void buffers_that_run_out_lose_nothing(void **state)
 {
     struct pair pair;
