@@ -44,7 +44,7 @@ static void one_that_is_too_long_for_the_device_is_lost(void **state)
     assert_false(udp_refusal_lasts(&refusal, LONG, now));
 }
 
-/* What is refused of it, though longer ones were refused before, is tried as long. */
+/* A shorter datagram, refused after longer ones, is tried as long as they were. */
 static void a_shorter_one_has_its_own_time(void **state)
 {
     struct udp_refusal refusal = {0};

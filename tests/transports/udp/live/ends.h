@@ -51,7 +51,7 @@ struct end {
 struct fi_info *ask(const struct options *options);
 void end_open(struct end *end, const struct options *options);
 void end_close(struct end *end);
-/* What to's AV has for end's address. */
+/* Inserts end's address into to's AV. */
 fi_addr_t introduce(struct end *to, const struct end *end);
 void ends_open(const struct options *options);
 void ends_close(void);

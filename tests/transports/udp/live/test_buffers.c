@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel does not give to a socket: its owner is told once, whatever the number of
+/* Settings that the kernel does not give to a socket: the user is told once, whatever the number of
  * sockets. The kernel here treats the program as one without privileges. */
 #define WARNINGS_PUBLIC
 #include "ends.h"

@@ -54,7 +54,7 @@ static void over(const char *node, uint32_t format)
         expect(b.rx, in, &src);
         assert_int_equal(src, b.peer);
     }
-    /* Who is forgotten is a stranger. */
+    /* A peer that is removed is a stranger. */
     assert_int_equal(fi_av_remove(b.av, &b.peer, 1, 0), 0);
     receive(&b, in, 100);
     send_to(&a, a.peer, out, 100);

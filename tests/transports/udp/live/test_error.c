@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the network says of datagrams that were sent, and what anybody may pretend that it says. */
+/* The network's reports of datagrams that were sent, and reports that a stranger forges. */
 #include "ends.h"
 
 #include <errno.h>

@@ -115,7 +115,7 @@ static void what_has_no_room_waits_and_keeps_its_order(void **state)
     for (unsigned i = 0; i < 6; i++) {
         receive(&b, in + 10 * i, 10);
         out[i] = (char)i;
-        /* Those behind wait, too, though they could leave alone. */
+        /* Later ones wait, too, though they could leave alone. */
         send_flags(&a, a.peer, out + i, 1, FI_COMPLETION | (i < 2 ? FI_MORE : 0));
     }
     assert_int_equal(fi_inject(a.ep, "6", 1, a.peer), 0);

@@ -20,7 +20,7 @@ static struct sockaddr_in group_addr(const char *host, uint16_t port)
     return addr;
 }
 
-/* A port that nobody has. */
+/* A free port. */
 static uint16_t free_port(void)
 {
     struct sockaddr_in addr = group_addr("127.0.0.1", 0);
@@ -67,7 +67,7 @@ static void members_receive_and_others_do_not(void **state)
         check_filled(in, 50, (unsigned)i);
     }
     expect_nothing(a.rx); /* it only sends */
-    /* What is sent to the endpoint itself comes as before. */
+    /* Datagrams to the endpoint itself come as before. */
     receive(&b, in, 100);
     send_to(&a, a.peer, out, 10);
     assert_int_equal(expect(b.rx, in, NULL).len, 10);

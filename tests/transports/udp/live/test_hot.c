@@ -143,7 +143,7 @@ static void others_are_heard_where_it_never_pauses(void **state)
     close_third();
 }
 
-/* What the former one had sent comes, too. */
+/* Datagrams that the former one had sent come, too. */
 static void another_one_takes_its_place(void **state)
 {
     fi_addr_t src;

@@ -49,7 +49,7 @@ static void slices_lie_end_to_end(void **state)
     run("udp(gso=no)", 1000, true);
 }
 
-/* Whatever the lengths and the buffers are, nothing is lost, doubled, cut or out of order. */
+/* With all lengths and buffers nothing is lost, doubled, cut or out of order. */
 static void any_lengths(const char *spec, unsigned seed)
 {
     struct options options = {.spec = spec, .caps = FI_MULTI_RECV, .min_multi_recv = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fi_getinfo says of udp, and addresses that are gone by the time they are used. */
+/* The infos of udp, and addresses that are gone by the time they are used. */
 #include "ends.h"
 
 #include <netinet/in.h>

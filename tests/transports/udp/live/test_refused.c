@@ -73,7 +73,7 @@ static void one_that_is_too_long_is_lost(void **state)
     ends_close();
 }
 
-/* What was posted behind it leaves. */
+/* Datagrams posted behind it leave. */
 static void it_keeps_none_of_a_batch(void **state)
 {
     ends_open(&(struct options){.spec = "udp(gso=no)", .caps = FI_SOURCE});

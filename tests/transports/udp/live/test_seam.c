@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an upper of ours may ask of datagrams: core/base/seam.h. */
+/* The requests that an upper of ours may make of datagrams: core/base/seam.h. */
 #include "ends.h"
 
 #include <netinet/in.h>
