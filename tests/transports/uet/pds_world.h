@@ -23,7 +23,7 @@ struct message {
     uint8_t (*bytes)[BODY];
 };
 
-/* What one node has received of another. */
+/* The packets that one node has received of another. */
 struct inbox {
     uint8_t *times; /* by message and packet */
     size_t room;
@@ -38,7 +38,7 @@ struct node {
     bool shut; /* dead, and the network says so to senders */
     struct inbox from[NODES];
     uint64_t responses, closed, failed;
-    /* What the next requests are answered: */
+    /* The answer to the next requests: */
     uint8_t nack, guaranteed, later;
     unsigned nacks; /* how many */
     struct pds_ticket tickets[64];

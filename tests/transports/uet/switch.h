@@ -33,7 +33,7 @@ struct sw {
     unsigned ports;
     uint64_t carried, lost;
     uint64_t arrived, farthest; /* farthest: most packets that overtook one */
-    /* What a test does to a packet before that; false: it is lost. May be NULL. */
+    /* A test's change of a packet before that; false: it is lost. May be NULL. */
     bool (*filter)(struct sw *sw, struct sw_packet *packet);
     void (*deliver)(void *arg, unsigned port, const union addr *from, const uint8_t *bytes,
                     size_t len);

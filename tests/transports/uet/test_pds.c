@@ -284,7 +284,7 @@ static void each_code_has_its_reaction(void **state)
         send_message(0, 1, 1, 2);
         run(sw.now + 100 * SECOND);
         if (reaction == REACTION_REOPEN || reaction == REACTION_FAIL) {
-            /* What may have been carried out is not sent on another PDC. */
+            /* Messages that may have been carried out are not sent on another PDC. */
             assert_int_equal(nodes[0].failed, 2);
             assert_int_equal(nodes[0].closed, 1);
         } else if (reaction == REACTION_WAIT) {

@@ -315,7 +315,7 @@ static void play(void **state)
         end();
 }
 
-/* Those of scenarios/; how many. */
+/* Finds the files of scenarios/; returns how many. */
 static int find(char paths[PATHS][512])
 {
     const char *source = getenv("WEFT_SOURCE");

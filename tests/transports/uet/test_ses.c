@@ -529,7 +529,7 @@ static void a_message_that_its_sender_gives_up_ends(void **state)
         begin(false);
         nodes[1].match_late = late;
         assert_int_equal(ask(&first, MTU), RC_OK);
-        error.initiator = 101; /* somebody else's */
+        error.initiator = 101; /* another initiator's */
         assert_int_equal(ask(&error, 0), RC_OK);
         assert_int_equal(nodes[1].failed, 0);
         error.initiator = 100;

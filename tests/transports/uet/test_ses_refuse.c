@@ -292,7 +292,7 @@ static bool count_returned(struct sw *network, struct sw_packet *packet)
     return count_headers(network, packet);
 }
 
-/* Those of one packet: their data names the packet that asked for it. */
+/* Reads of one packet: their data names the packet that asked for it. */
 static void short_reads_have_short_headers(void **state)
 {
     static struct post *posts[200];

@@ -47,7 +47,7 @@ static bool load(const uint8_t *bytes, size_t len, const struct sock_filter *f, 
     return true;
 }
 
-/* What the kernel would do with it. */
+/* Runs the filter as the kernel would. */
 static uint32_t filter_run(const struct sock_filter *filter, size_t count, const uint8_t *bytes,
                            size_t len)
 {
@@ -468,7 +468,7 @@ static void what_a_killed_process_had_is_given_back(void **state)
     ranks[4] = start_rank();
     assert_int_equal(open_at(-1, &nics[2]), 0);
     expect_mended(nics, 3);
-    for (unsigned i = 0; i < 5; i++) /* in an order that nobody writes down */
+    for (unsigned i = 0; i < 5; i++) /* in an order that no process records */
         kill_rank(ranks[i * 3 % 5]);
     expect_mended(nics, 3);
     /* There is room for as many again, and the first to come has the place of the first. */
@@ -479,8 +479,8 @@ static void what_a_killed_process_had_is_given_back(void **state)
         uet_nic_close(nics[i]);
 }
 
-/* What comes to another endpoint's socket, which is not read, is not lost for ever. Two processes
- * die, and the page takes them out in another order than the kernel did. */
+/* Packets that come to another endpoint's socket, which is not read, are not lost for ever. Two
+ * processes die, and the page takes them out in another order than the kernel did. */
 static void an_endpoint_finds_itself_beside_one_that_does_not_look(void **state)
 {
     struct uet_nic *a, *idle, *b;

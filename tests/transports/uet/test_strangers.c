@@ -246,8 +246,8 @@ static void check_still_opening(uint64_t strangers)
     assert_int_equal(nodes[0].from[1].count, 0);
 }
 
-/* What a peer at the same address still sends to a former owner of the id (several processes share
- * the address) is not taken for the answer of the one that is being opened. */
+/* The initiator does not take packets that a peer at the same address still sends to a former owner
+ * of the id (several processes share the address) for the answer to the PDC being opened. */
 static void late_packets_for_a_former_owner_do_not_open(void **state)
 {
     static const uint8_t types[] = {PDS_RUD, PDS_ROD, PDS_ACK, PDS_ACK_CC, PDS_NACK};
@@ -365,7 +365,7 @@ static void who_has_the_address_of_another_is_met(bool order)
     check_inbox(1, 0, 6);
     check_inbox(2, 0, 2);
     assert_int_equal(pds_counters(nodes[0].pds)->opened, 3);
-    /* What has something to do goes on. */
+    /* A PDC that has something to do goes on. */
     losing(order ? PDS_ROD : PDS_RUD, 0, 1);
     send_message(0, 2, 2, 1);
     pds_leave(nodes[0].pds, &other);

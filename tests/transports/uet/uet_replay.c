@@ -384,7 +384,7 @@ static const struct ses_ops ops = {
 
 /* ---- Replay ---- */
 
-/* What is due until now, in its time. */
+/* Runs the timers that are due until now, each at its time. */
 static void run_until(uint64_t now)
 {
     static uint64_t at;

@@ -333,7 +333,7 @@ static void sources_are_user_ids(void **state)
 
 /* ---- Regions ---- */
 
-/* What a write of `from` to the region comes to: 0, or FI_E. */
+/* The result of a write of `from` to the region: 0, or FI_E. */
 static int write_to(struct end *from, struct end *to, uint64_t key)
 {
     struct fi_cq_tagged_entry entry;

@@ -115,7 +115,7 @@ static void pass(unsigned i, size_t len)
 
 /* ---- Tests ---- */
 
-/* What does not leave meanwhile leaves later: nothing is lost, and nothing comes twice. */
+/* Messages that do not leave meanwhile leave later: nothing is lost, and nothing comes twice. */
 static void messages_wait_while_the_route_is_narrow(void **state)
 {
     unsigned ended = 0;

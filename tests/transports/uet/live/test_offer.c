@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What infos say of the interface (struct fid_nic). */
+/* The interface in infos (struct fid_nic). */
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs link, in a program with the static library: one layout of each struct. */
+/* The functions that programs link, in a program with the static library: one layout of each
+ * struct. */
 #define WEFT_STATIC
 #include "compose/exports.c"

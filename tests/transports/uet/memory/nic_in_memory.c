@@ -234,7 +234,7 @@ bool uet_nic_more_ids(struct uet_nic *nic)
     return false;
 }
 
-/* Who waits looks every millisecond. */
+/* A waiter polls every millisecond. */
 int uet_nic_fd(const struct uet_nic *nic)
 {
     return -1;

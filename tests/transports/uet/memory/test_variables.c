@@ -202,7 +202,7 @@ static void wrong_values_are_named(void **state)
         setenv(wrong[i].variable, wrong[i].value, 1);
     setenv("UET_PROVIDER_SERVICE_PAHT", "1", 1);
     setenv("UET_PROVIDER_WHATEVER_ELSE_THERE_IS", "1", 1);
-    setenv("UET_TOOLS_COLOUR", "1", 1); /* somebody else's */
+    setenv("UET_TOOLS_COLOUR", "1", 1); /* of another program */
     assert_int_equal(warnings_import(), 0);
     begin();
     assert_int_equal(memory.dscp, 0);
