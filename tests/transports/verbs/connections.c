@@ -83,7 +83,7 @@ static void close_end(struct end *end)
     must("fi_close", fi_close(&end->cq->fid));
 }
 
-/* What came in; an error ends all. */
+/* The number of messages that came in; an error ends all. */
 static int drive(struct end *end)
 {
     struct fi_cq_tagged_entry entries[16];

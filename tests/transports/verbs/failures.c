@@ -280,7 +280,7 @@ static void late(void)
     must("fi_close(mr)", fi_close(&mr->fid));
 }
 
-/* Who listens on any device learns with a request which one it came over. */
+/* A listener on any device learns with a request which one it came over. */
 static void listen_on_any(const char *address)
 {
     struct fi_eq_cm_entry entry = {0};
@@ -357,7 +357,7 @@ static void leave_unanswered(void)
             printf("a request\n");
 }
 
-/* What was under way is not reported: neither from within fi_close, nor later. */
+/* Operations under way are not reported: neither from within fi_close, nor later. */
 static void leave(void)
 {
     struct fi_cq_msg_entry entry;

@@ -65,7 +65,7 @@ static int fake_poll(struct ibv_cq *cq, int most, struct ibv_wc *wcs)
     return count;
 }
 
-/* What arrived before raises no event. */
+/* Entries that arrived before raise no event. */
 static int fake_arm(struct ibv_cq *cq, int solicited)
 {
     while (fake.arrive_before_arming) {

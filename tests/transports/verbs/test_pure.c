@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What needs no device: private data, depths, errors, numbers, infos of made-up attributes. */
+/* The parts that need no device: private data, depths, errors, numbers, infos of made-up
+ * attributes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
