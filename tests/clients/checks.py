@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the programs here share: checks that end the job, typed arrays, and the exercises' order."""
+"""Shared by the programs here: checks that end the job, typed arrays, and the exercises' order."""
 import array
 import sys
 
