@@ -71,8 +71,8 @@ static bool is_set(const struct stack *stack, bool variable)
     return false;
 }
 
-/* Whose parameter it is that the sentence begins with ("iface: no interface ..."), else the part
- * that it was recorded for, else all of the stack. */
+/* The part whose parameter the sentence begins with ("iface: no interface ..."), else the part that
+ * it was recorded for, else all of the stack. */
 static struct blame blame_of(const struct stack *stack, const char *sentence, const char *where)
 {
     struct blame blame = {.node = NULL, .sentence = sentence};

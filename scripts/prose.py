@@ -4,8 +4,8 @@ import re
 
 SENTENCE_END = re.compile(r"(?<=[.;:!?])[*_)\"]*\s+")
 MARKUP = "*_([\""
-PRONOUN = re.compile(r"(What|Whatever|Who|Whoever|Those)\b.*(?<!\?)$")
-NO_ONE = re.compile(r"\b(nobody|somebody)\b", re.I)
+PRONOUN = re.compile(r"(What|Whatever|Who|Whoever|Whom|Whose|Those)\b.*(?<!\?)$")
+NO_ONE = re.compile(r"\b(nobody|somebody|someone)\b", re.I)
 
 
 def nameless(words):

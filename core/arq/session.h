@@ -144,7 +144,7 @@ struct session {
     /* ---- Life ---- */
     uint64_t heard;       /* ns: when the last packet of the peer came */
     uint64_t busy_since;  /* ns: since when it has work for the peer; 0: it has none */
-    uint64_t unreachable; /* ns: since when the network says that no one listens; 0 */
+    uint64_t unreachable; /* ns: since when the network reports no listener; 0 */
     uint64_t open_at;
     struct {
         uint32_t ignored, duplicates;

@@ -374,8 +374,8 @@ static bool was_removed(const struct av_changes *changes, fi_addr_t addr)
     return false;
 }
 
-/* Whose address was removed, though nothing was posted to it, or is at another place now, or at
- * none. */
+/* Tells the wire of peers whose address was removed, though nothing was posted to them, and finds
+ * the sources of all peers anew: an address may be at another place now, or at none. */
 static void refresh_sources(struct message_ep *ep, const struct av_changes *changes)
 {
     for (size_t i = 0; i < MESSAGE_BUCKETS; i++) {

@@ -85,7 +85,7 @@ struct request {
     uint64_t unnamed, cpu_atomics;
 };
 
-/* Whose operations change memory for a remote atomic. Operations of one region must all be done by
+/* The actor that changes memory for a remote atomic. Operations of one region must all be done by
  * one of them: a device and a CPU are not atomic together. */
 enum part_atomics {
     ATOMICS_BELOW, /* a layer: its lower's; a transport: the device's */

@@ -210,7 +210,8 @@ static struct monitor_object *opened_below(const struct monitor_object *above, s
         fill_alias(object, above, opening->alias->flags);
     else
         fill_ep(object, opening);
-    /* Whose receives these will be, and in which queue they end, is not known: each owes one. */
+    /* The endpoint of these receives, and the queue in which they end, are not known: each owes
+     * one. */
     if (fid->fclass == FI_CLASS_SRX_CTX)
         object->rx = MONITOR_AWAITS_ALL;
     return object;

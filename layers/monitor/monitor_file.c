@@ -123,7 +123,7 @@ static int make_base(const char *base, unsigned mode, char *why, size_t why_size
     return errno == EEXIST ? 0 : fail(why, why_size, errno, "make the folder", path);
 }
 
-/* A folder of ours: what someone else has put there is not used. */
+/* Makes a folder of ours, or takes the one that is there; fails if that is another user's. */
 static int make_own(const char *path, unsigned mode, char *why, size_t why_size)
 {
     struct stat info;

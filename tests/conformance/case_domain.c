@@ -12,7 +12,7 @@ static struct conf_pair *open_pair(enum fi_threading threading, enum fi_wait_obj
         .caps = FI_MSG | FI_RMA, .threading = threading, .wait = wait, .cntr_wait = wait});
 }
 
-/* An access that takes the target to answer, posted without anybody reading the target's queues. */
+/* An access that takes the target to answer, posted while the target's queues are not read. */
 static void ask(struct conf_pair *p, struct conf_region *from, char *to, size_t len)
 {
     ssize_t rc;

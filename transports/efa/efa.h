@@ -347,8 +347,9 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 bool efa_av_usable(const void *raw);
 /* The rest of the function below. */
 int efa_av_route(struct efa_ep *ep, fi_addr_t addr);
-/* Whose packet it is, by the numbers that the device tells; FI_ADDR_NOTAVAIL. gid: the sender's,
- * where the device knew no handle of it as the packet came; else NULL. Progress domain locked. */
+/* The sender of a packet, by the numbers that the device tells, or FI_ADDR_NOTAVAIL. gid: the
+ * sender's, where the device knew no handle of it as the packet came; else NULL. Progress domain
+ * locked. */
 fi_addr_t efa_av_source(struct efa_ep *ep, unsigned number, uint32_t qpn, const uint8_t *gid);
 
 /* The same of a sender whose handle the device knows. */

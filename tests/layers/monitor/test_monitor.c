@@ -239,7 +239,7 @@ static void *read_often(void *arg)
     return NULL;
 }
 
-/* Threads come and go, and someone looks meanwhile. */
+/* Threads come and go, and a reader looks meanwhile. */
 static void threads_lose_no_count(void **state)
 {
     enum {

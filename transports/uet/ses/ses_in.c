@@ -397,7 +397,7 @@ static enum ses_code check_generation(struct ses *ses, const struct pds_arrival 
     return RC_BAD_GENERATION;
 }
 
-/* Whom it is for. RC_OK, or why not. */
+/* Is the request for this endpoint? RC_OK, or why not. */
 static enum ses_code check(struct ses *ses, const struct pds_arrival *arrival,
                            const struct ses_request *request)
 {

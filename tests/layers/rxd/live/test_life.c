@@ -281,7 +281,7 @@ static void packets_of_a_life_that_is_over_are_late(void **state)
     comes("m");
 }
 
-/* Whose packets have gone to another endpoint than this one is to begin anew. */
+/* A peer whose packets were for another endpoint than this one has to begin anew. */
 static void a_view_of_another_life_is_told_so(void **state)
 {
     struct rxd_head head = {0};

@@ -505,7 +505,7 @@ static bool mutate(struct sw *sw, struct sw_packet *packet)
     return true;
 }
 
-/* Whom it talks to may hear anything of it. */
+/* The wild peers may hear anything of each other; the others notice nothing. */
 static void changed_headers_are_no_matter_of_others(void **state)
 {
     static uint8_t bytes[LONGEST], sink[LONGEST];
