@@ -669,7 +669,8 @@ static void bad_range(void)
             FI_EINVAL);
 }
 
-/* Rights are asked one by one: what only reads needs no right to write, and the other way round. */
+/* Rights are asked one by one: an operation that only reads needs no right to write, and the other
+ * way round. */
 static void least_access(void)
 {
     struct conf_pair *p = open_pair((struct conf_want){0});

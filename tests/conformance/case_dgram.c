@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams: what arrives is whole, what is lost is lost without a word. */
+/* Datagrams: each arrives whole, or is lost without a word. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each order of fi_endpoint(3) asked alone, small and large; what else the info hands back is held
- * to as well. Memory holds stamps, words that all have one value, which only grows. */
+/* Each order of fi_endpoint(3) asked alone, small and large; other orders that the info hands back
+ * are held to as well. Memory holds stamps, words that all have one value, which only grows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,7 +210,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void add_one(uint64_t *w
     ++*(volatile uint64_t *)word;
 }
 
-/* The first word changes meanwhile; what is read later is no older. */
+/* The first word changes meanwhile; a later read sees no older one. */
 static void read_and_read(struct scene *s, const struct turns *t)
 {
     uint64_t last = 0;

@@ -35,7 +35,7 @@ static ssize_t send_with(struct conf_pair *p, void *local, size_t len, uint64_t 
     return fi_tsendmsg(p->a.ep, &msg, flags);
 }
 
-/* A level that holds for messages and writes of each size; what was delivered is in place. */
+/* A level that holds for messages and writes of each size; delivered bytes are in place. */
 static void level(uint64_t flag)
 {
     bool there = flag & (FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE);
@@ -307,7 +307,7 @@ static void fence(void)
     free(in);
 }
 
-/* FI_MORE is a hint: what was posted with it arrives, with and without a last one. */
+/* FI_MORE is a hint: messages posted with it arrive, with and without a last one. */
 static void more(void)
 {
     struct conf_pair *p = conf_pair_open((struct conf_want){0});

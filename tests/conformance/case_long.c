@@ -10,7 +10,7 @@
 #if SIZE_MAX > UINT32_MAX
 
 /* Above 4 GiB: 32 bits of length would be seen at once. The pages out of which is sent are all the
- * same one of zeroes, but for some marked ones; what is received is real memory. */
+ * same one of zeroes, but for some marked ones; the receive's memory is real. */
 static const size_t HUGE_SIZE = (4ULL << 30) + 12345;
 
 struct huge {

@@ -244,7 +244,7 @@ static void kill_in_the_middle(struct conf_pair *p, struct doomed *doomed, unsig
     peer_kill(&doomed->peer);
 }
 
-/* Each of its operations ends, once; what the kernel had taken may have gone well. */
+/* Each of its operations ends, once; an operation that the kernel had taken may have gone well. */
 static void all_end(struct conf_pair *p, struct doomed *doomed)
 {
     for (int i = 0; i < doomed->posted; i++)
@@ -296,7 +296,7 @@ static void come_crash_and_come(void)
     free(doomed);
 }
 
-/* It crashes and returns under the address that it had: whoever knows the address talks to it
+/* It crashes and returns under the address that it had: a peer that knows the address talks to it
  * again, after an error or not. */
 static void returns(void)
 {

@@ -343,7 +343,7 @@ static int queue(struct fid_cntr *go, uint64_t threshold, struct fid_cntr *done,
     return fi_control(&home.domain->fid, FI_QUEUE_WORK, work);
 }
 
-/* The same as deferred work, by a receive context without a queue; what is left over when its
+/* The same as deferred work, by a receive context without a queue; work that is left over when its
  * context closes is gone. */
 static void deferred(struct scalable *a, fi_addr_t self, struct fid_cntr *go)
 {

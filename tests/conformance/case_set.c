@@ -203,7 +203,7 @@ static bool told(void *const *contexts, int count, const void *context)
     return false;
 }
 
-/* Until the set tells of it; what else it tells of is left alone. */
+/* Until the set tells of it; other contexts that it tells of are left alone. */
 static void poll_until(struct conf_pair *p, struct fid_poll *set, const void *context)
 {
     long long end = conf_now_ms() + CONF_TIMEOUT_MS;

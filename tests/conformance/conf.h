@@ -145,7 +145,7 @@ struct conf_seen conf_wait(struct conf_pair *pair, struct conf_ep *end, void *co
 bool conf_has(const struct conf_ep *end, const void *context);
 /* Drives for some milliseconds, then asserts that nothing is left in either end's list. */
 void conf_quiet(struct conf_pair *pair, int ms);
-/* Until memory that a peer writes holds those bytes; what completes meanwhile is kept. */
+/* Until memory that a peer writes holds those bytes; completions that come meanwhile are kept. */
 void conf_await_data(struct conf_pair *pair, const void *memory, size_t len, unsigned seed);
 
 /* Another thread, which after a while sends the byte `out` from a to b with tag 1, and reads a's

@@ -24,7 +24,7 @@ enum {
  */
 struct op {
     const void *context;
-    struct fid_ep *ep; /* NULL: closed; what it has written before may still be read */
+    struct fid_ep *ep; /* NULL: closed; its earlier completions may still be read */
     struct fid_cq *cq; /* where it completes; NULL: not known */
     bool used, receives, waits, multi;
     unsigned begun;    /* accepted, or being posted, and must end */

@@ -3,12 +3,12 @@
  * soak SPEC SECONDS [SEED]: 16 endpoints in 4 processes send each other messages of all sizes,
  * write and read each other's memory, and add to words of it, while processes are killed and
  * started again, endpoints close and open again, and readers sleep. Every message that arrives is
- * whole, and those of one sender come in order, none twice; what was written is read back; each
- * addition that succeeds is made once; every operation ends once; at the end everybody reaches
- * everybody.
+ * whole, and those of one sender come in order, none twice; written bytes are read back; each
+ * addition that succeeds is made once; every operation ends once; at the end each endpoint reaches
+ * every other.
  *
- * Whoever finds a fault says so and ends; the first process, which sees that, ends all others. It
- * waits for nothing without a limit, and the others die with it.
+ * A process that finds a fault says so and ends; the first process, which sees that, ends all
+ * others. It waits for nothing without a limit, and the others die with it.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ enum phase {
     PHASE_END
 };
 
-/* Where everybody sees who is where: `generation` is odd while an entry is written. */
+/* Shows every process who is where: `generation` is odd while an entry is written. */
 struct board {
     _Atomic int phase;
     _Atomic unsigned drained, reached; /* workers */
@@ -410,7 +410,7 @@ static ssize_t post_access(struct end *end, struct op *op, size_t size)
     }
 }
 
-/* One at a time for each of the others; what is written is read next. */
+/* One at a time for each of the others; the next access reads the written bytes. */
 static void access_to(struct end *end, unsigned slot, size_t size, bool adds)
 {
     struct place *place = &end->places[slot];

@@ -158,7 +158,7 @@ static void overrun(void)
     close_pair();
 }
 
-/* Two requests posted as one, one of them inline; what was aborted is forgotten. */
+/* Two requests posted as one, one of them inline; aborted requests are forgotten. */
 static void second_interface(void)
 {
     struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_RC,

@@ -186,7 +186,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
         public->event = NULL;
     }
     loop_lock();
-    /* Nothing comes any more: what was taken must be acknowledged. */
+    /* Nothing comes any more: taken events must be acknowledged. */
     say_goodbye(id);
     id->state = CM_CLOSED;
     loop_unset_timer(&id->timer);

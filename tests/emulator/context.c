@@ -181,7 +181,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *res
     return 0;
 }
 
-/* Destroying an object does not wait for these: what was not taken is forgotten. */
+/* Destroying an object does not wait for these: events that were not taken are forgotten. */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
     pthread_mutex_t *mutex;

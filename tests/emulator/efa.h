@@ -115,7 +115,7 @@ void srd_answer(const struct wire_packet *packet, enum efa_status status);
 void srd_answered(struct qp *qp, const struct wire_packet *packet, const void *payload);
 /* The same to a read that succeeds, with its piece of the data. */
 void srd_answer_data(const struct wire_packet *packet, struct iovec *piece);
-/* The process is gone: what it has not answered fails. */
+/* The process is gone: requests that it has not answered fail. */
 void srd_peer_gone(struct qp *qp, unsigned node);
 /* Packets that have come and wait to be overtaken have no queue pair any more: their senders are
  * told. */

@@ -136,7 +136,7 @@ static int check_registration(void *address, size_t length, unsigned access)
         return EOPNOTSUPP;
     if (access & ~(unsigned)(KNOWN | IBV_ACCESS_OPTIONAL_RANGE))
         return EINVAL;
-    /* The specification: whoever may write from afar may write here. */
+    /* The specification: remote writes and atomics need local write. */
     if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
         !(access & IBV_ACCESS_LOCAL_WRITE))
         return EINVAL;

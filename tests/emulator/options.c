@@ -106,7 +106,7 @@ static void others_are_refused(void **state)
                      -FI_ENOPROTOOPT);
 }
 
-/* The variable wins, in fabric efa: what contradicts it is refused. */
+/* The variable wins, in fabric efa: an option that contradicts it is refused. */
 static void the_variable_is_not_contradicted(void **state)
 {
     const bool values[] = {false, true};

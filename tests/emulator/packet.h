@@ -8,7 +8,7 @@
 /* The lock is held. payload has packet->length bytes and is the caller's. */
 void packet_receive(const struct wire_packet *packet, const void *payload);
 
-/* The connection to a process ended: what was on the way to it is lost. */
+/* The connection to a process ended: packets on the way to it are lost. */
 void packet_peer_gone(unsigned node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_post_send and ibv_post_recv: what is wrong with the call itself is refused here; what a
- * device finds out later (keys, sizes, the state of the peer) becomes a completion.
+ * ibv_post_send and ibv_post_recv: mistakes of the call itself are refused here; mistakes that a
+ * device finds later (keys, sizes, the state of the peer) become a completion.
  */
 #include <errno.h>
 #include <string.h>

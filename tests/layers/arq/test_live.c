@@ -95,8 +95,8 @@ static void streams_arrive_once(void **state)
         stream(stacks[i]);
 }
 
-/* A device drops what finds no receive of its own: senders are told of no more room than that, and
- * send nothing in vain to one who does not look. */
+/* A device drops packets that find no receive of its own: senders are told of no more room than
+ * that, and send nothing in vain to a peer that does not look. */
 static void sender_knows_what_the_lower_can_hold(void **state)
 {
     static uint64_t out[COUNT];

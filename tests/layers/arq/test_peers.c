@@ -435,8 +435,8 @@ static void replayed_opening_changes_nothing(void **state)
 }
 
 /* A token is of the address that it was sent to, and a session of the identifiers that its ends
- * gave each other: whoever has one without the other, at an address of his own, neither opens nor
- * ends anything. */
+ * gave each other: a stranger that has one without the other, at an address of its own, neither
+ * opens nor ends anything. */
 static void another_address_is_no_proof(void **state)
 {
     struct sockaddr_in addr;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each rule: what keeps it is not reported, what breaks it is, with the call and the page. */
+/* Each rule: a call that keeps it is not reported, a call that breaks it is, with the call and the
+ * page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every mixture of what may happen to messages, over every kind of lower: what was accepted ends
- * once, what arrives was sent, and is changed, doubled or overtaken only where that was asked. */
+/* Every mixture of faults, over every kind of lower: an accepted message ends once, an arriving one
+ * was sent, and is changed, doubled or overtaken only where that was asked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /*
  * Two endpoints and the rails between them, in virtual time. A rail has a delay and a rate in each
  * direction, and may lose what it carries, keep it until it lives again, or say that it failed. It
- * reads memory of the other side: what comes late lands, unless our end was closed.
+ * reads memory of the other side: bytes that come late land, unless our end was closed.
  */
 #ifndef WEFT_TESTS_LAYERS_MRAIL_MODEL_H
 #define WEFT_TESTS_LAYERS_MRAIL_MODEL_H
@@ -91,7 +91,7 @@ void model_rail(struct model *model, unsigned rail, uint64_t delay, double bytes
 /* Of the direction from side `from`, or of both (2). */
 void model_set(struct model *model, unsigned rail, unsigned from, enum model_state state);
 /* Messages of one length, or (0) of drawn ones, that a side sends from now on, `window` at a time;
- * what it sent before has ended. */
+ * its earlier messages have ended. */
 void model_send(struct model *model, unsigned side, uint32_t count, uint32_t len, size_t window);
 /* Reads of len bytes, or (0) of drawn ones up to 4 MiB, that a side begins from now on. */
 void model_read(struct model *model, unsigned side, uint32_t count, uint64_t len, size_t window);

@@ -512,7 +512,7 @@ static void a_sleeping_peer_is_no_dead_rail(void **state)
     model_close(&model);
 }
 
-/* A peer that looks for a millisecond, and then has no core for some: what has come waits for it,
+/* A peer that looks for a millisecond, and then has no core for some: arrived packets wait for it,
  * and rails have enough to carry on meanwhile. */
 static void a_peer_that_looks_seldom_gets_all_rails(void **state)
 {

@@ -166,7 +166,7 @@ static void receive(struct fid_ep *ep, size_t len)
     assert_int_equal(fi_trecv(ep, in, len, NULL, FI_ADDR_UNSPEC, TAG, 0, in), 0);
 }
 
-/* Nothing comes before its context; what follows for another one does not wait for it. */
+/* Nothing comes before its context; a later message for another one does not wait for it. */
 static void messages_wait_for_their_context(void **state)
 {
     const size_t sizes[] = {8, LARGE};

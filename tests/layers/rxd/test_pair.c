@@ -150,7 +150,7 @@ static void large_messages_wait_at_their_sender(void **state)
     assert_int_equal(entry.len, LARGE);
     assert_memory_equal(in, out, LARGE);
     assert_true(next(&a, &entry));
-    /* Too long for its receive: what fits has come. */
+    /* Too long for its receive: the bytes that fit have come. */
     memset(in, 0, LARGE);
     assert_int_equal(fi_tsend(a.ep, out, LARGE, NULL, to_b, 6, NULL), 0);
     assert_int_equal(fi_trecv(b.ep, in, 20000, NULL, FI_ADDR_UNSPEC, 6, 0, NULL), 0);
@@ -425,7 +425,7 @@ static void a_peer_that_starts_again_is_a_new_one(void **state)
     assert_memory_equal(b.name, old.name, b.name_len);
     to_a = insert(&b, &a);
     memset(in, 0, 8);
-    /* The new one introduces itself; what a knew of the old one is over. */
+    /* The new one introduces itself; a's session with the old one is over. */
     assert_int_equal(fi_recv(a.ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
     assert_int_equal(fi_send(b.ep, out, 8, NULL, to_a, NULL), 0);
     assert_true(next(&a, &entry));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stacks of datagrams and packets that cannot be: what is wrong is said, and where. */
+/* Stacks of datagrams and packets that cannot be: the warning says the mistake, and its place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

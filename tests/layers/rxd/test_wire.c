@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Heads and records: what goes in comes out, and what cannot be is refused. */
+/* Heads and records: decoding gives back the encoded fields, and refuses impossible ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

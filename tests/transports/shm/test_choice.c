@@ -159,7 +159,7 @@ static void test_it_is_measured_again(void **state)
     assert_int_equal(crosses(&choice, 100), 0);
 }
 
-/* Many at once, that share the link: what counts is how fast they end. While both ways are in use
+/* Many at once, that share the link: the rate at which they end counts. While both ways are in use
  * nothing is learned: the transfers of one would pass for the other's. */
 static void test_a_window(void **state)
 {

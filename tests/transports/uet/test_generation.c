@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Generations that change: what is new needs the new one, and what is under way ends as it began.
- */
+/* Generations that change: new messages need the new one, old ones end as they began. */
 #include "ses_world.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The NIC over the loopback interface: what is sent comes, whole and by itself. */
+/* The NIC over the loopback interface: each packet that is sent comes, whole and by itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -191,8 +191,8 @@ static void contexts_that_rest_take_little(void **state)
     finish();
 }
 
-/* A node has fewer contexts than peers: those that were not used for the longest time are closed,
- * and what waits takes turns. */
+/* A node has fewer contexts than peers: the ones unused for the longest time are closed, and
+ * waiting messages take turns. */
 static void all_talk_to_all_over_few_contexts(void **state)
 {
     const char *packets = getenv("WEFT_UET_PACKETS");

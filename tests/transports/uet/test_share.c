@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Endpoints that share an address and a port: the kernel's filter says of each packet what steer_of
- * says; packets come to the endpoint whose PDC or PIDonFEP they name; what a process had is given
- * back when it is killed.
+ * says; packets come to the endpoint whose PDC or PIDonFEP they name; the places of a killed
+ * process are given back.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -556,8 +556,8 @@ static void a_socket_that_a_child_keeps_is_in_the_way_of_nothing(void **state)
     uet_nic_close(b);
 }
 
-/* The same, of an endpoint that is alone then, or that comes later: what peers send from many ports
- * comes to it, and none of it to the socket that is not read. */
+/* The same, of an endpoint that is alone then, or that comes later: packets that peers send from
+ * many ports come to it, and none to the socket that is not read. */
 static void one_that_is_alone_beside_a_kept_socket_gets_all(void **state)
 {
     struct uet_nic *kept, *b, *senders[RANKS];

@@ -175,7 +175,7 @@ static void acknowledgements_of_strangers_are_ignored(void **state)
     }
 }
 
-/* Of the id of a PDC that is in use: whoever sends it must show that it hears the answer. */
+/* Of the id of a PDC that is in use: its sender must show that it hears the answer. */
 static void an_opening_ends_no_other_pdc(void **state)
 {
     for (int in_order = 0; in_order < 2; in_order++) {

@@ -332,7 +332,7 @@ static void a_vector_that_is_asked_for_has_a_queue_of_its_own(void **state)
     assert_ptr_not_equal(other, cq);
     verbs_cq_leave(other, its, 100);
     assert_int_equal(verbs_cq_join(&domain, progress, &endpoint, 100, -1, &other, &its), 0);
-    assert_ptr_equal(other, cq); /* who asks for none shares */
+    assert_ptr_equal(other, cq); /* an endpoint that asks for none shares */
     verbs_cq_leave(other, its, 100);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writer and target of large writes are processes, and one of them is killed when the first bytes
- * of a write have landed: what the writer has posted ends, each once; the target is told of no
- * write that is not whole, nothing lands any more once its region is closed, and another writer
- * reaches it. Likewise with a reader and its target.
+ * of a write have landed: each operation that the writer has posted ends once; the target is told
+ * of no write that is not whole, nothing lands any more once its region is closed, and another
+ * writer reaches it. Likewise with a reader and its target.
  */
 #include <setjmp.h>
 #include <signal.h>

@@ -48,7 +48,7 @@ static void drive(struct pair *pair, unsigned *left)
         *left -= (unsigned)n;
 }
 
-/* rxd asks who is there before it sends to an address that was removed. */
+/* rxd asks for the life at an address that was removed before it sends to it. */
 static void send_tagged(struct pair *pair, const uint64_t *from, fi_addr_t to, uint64_t tag,
                         unsigned *left)
 {

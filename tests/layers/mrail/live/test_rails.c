@@ -373,7 +373,7 @@ static bool close_under_an_access(bool reads, char *from, char *region, bool *wh
     return rc == -FI_EAGAIN;
 }
 
-/* Once; what comes with an error (the state of the other end ends, too) may be an error of another
+/* Once; beside an error (the state of the other end ends, too) may come an error of another
  * operation. True: with an error. */
 static bool ends_once(void *context)
 {

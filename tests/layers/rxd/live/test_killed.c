@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process is killed (SIGKILL), and another one has its address: what is sent to that one comes,
- * and what it sends, and nothing of the first. */
+/* A process is killed (SIGKILL), and another one has its address: messages to that one come, and
+ * messages of it, and nothing of the first. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>

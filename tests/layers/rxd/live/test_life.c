@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lives of a peer that is played by the test, packet by packet: those that are not proven end, and
- * begin, nothing. */
+/* Lives of a peer that is played by the test, packet by packet: unproven lives end, and begin,
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

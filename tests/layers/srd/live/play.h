@@ -66,7 +66,7 @@ void receive(uint64_t tag);
 int ended(void);
 /* The peer that is played is heard still. */
 void assert_alive(void);
-/* And this is not: what it sends is dropped, and nothing can be sent to it. */
+/* And this is not: its packets are dropped, and nothing can be sent to it. */
 void assert_dead(void);
 void assert_refused(uint32_t send_id);
 

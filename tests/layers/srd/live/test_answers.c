@@ -316,7 +316,7 @@ static void an_answer_twice_is_for_nobody(void **state)
     assert_int_equal(ended(), 0);
 }
 
-/* Of one who has not introduced itself there is nothing to be taken; the log has it. */
+/* Nothing is taken of a peer that has not introduced itself; the log has it. */
 static void what_nobody_sends_is_told(void **state)
 {
     struct srd_header header = {.type = SRD_EAGER_TAG, .flags = SRD_CONNID, .tag = 99};

@@ -231,7 +231,7 @@ static void we_renew_ours(void **state)
     assert_alive();
 }
 
-/* The peer's new life knows ours: what we have sent goes on. */
+/* The peer's new life knows ours: messages that we have sent go on. */
 static void a_life_that_knows_ours_takes_over(void **state)
 {
     struct srd_header got = begin_large();

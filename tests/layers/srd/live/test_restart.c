@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Endpoints that follow one another at one address, of srd and rxd, over loop, udp and uet, or of
- * the stack of the first argument: what is sent to the next one comes, or ends in an error, and
- * what comes from it is received.
+ * the stack of the first argument: messages to the next one come, or end in an error, and messages
+ * from it are received.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer that is killed while bytes move, either way and by each way of moving them: what is under
- * way ends in errors, nothing hangs, and nothing of the dead one is left. */
+/* A peer that is killed while bytes move, either way and by each way of moving them: operations
+ * under way end in errors, nothing hangs, and nothing of the dead one is left. */
 #include <ctype.h>
 #include <dirent.h>
 #include <poll.h>
@@ -211,7 +211,7 @@ static void killed_while(const char *spec, enum act act)
     stop(&victim);
     err = end_wait(&end, NULL, &entry);
     assert_ptr_equal(entry.op_context, memory);
-    /* A slow machine may have been fast enough; what must not be is silence. */
+    /* A slow machine may have been fast enough; only silence is a failure. */
     if (err)
         assert_int_equal(err, FI_ECONNRESET);
     for (int i = 0; i < 5000 && mappings() > maps; i++)
@@ -235,7 +235,7 @@ static void killed_while_attached(void **state)
         killed_while("shm(cma=on)", act);
 }
 
-/* By XPMEM, where there is such a module: what is attached goes with its owner. */
+/* By XPMEM, where there is such a module: attached memory goes with its owner. */
 static void killed_while_mapped(void **state)
 {
     for (enum act act = SENDS; act <= SLEEPS; act++)

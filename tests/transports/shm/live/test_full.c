@@ -124,7 +124,8 @@ static void a_flood_waits_at_the_sender(void **state)
     }
 }
 
-/* When there is room again messages come unasked again: who has gone leaves them. */
+/* When there is room again messages come unasked again: a sender that goes leaves them to the
+ * receiver. */
 static void room_comes_back(void **state)
 {
     struct pair *pair = *state;

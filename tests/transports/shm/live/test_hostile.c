@@ -165,7 +165,7 @@ static void is_cut_off(struct game *game, const void *bytes, size_t len, const i
 static const struct hello sound = {
     .magic = MAGIC, .version = 5, .region = REGION, .name = "fi_ns://stranger"};
 
-/* A stranger that is let in: what is refused elsewhere is refused for what is wrong with it. */
+/* A stranger that is let in: other introductions are refused for their own mistakes. */
 static int welcome(struct game *game, const int *fds)
 {
     int fd = stranger(game);

@@ -15,7 +15,7 @@ enum {
     TRIES = 20,
 };
 
-/* The best time of a batch: what other work on the machine adds does not count. */
+/* The best time of a batch: time that other work on the machine adds does not count. */
 static double best_batch(struct end *from, struct end *to, fi_addr_t addr)
 {
     struct fi_cq_tagged_entry entries[BATCH];

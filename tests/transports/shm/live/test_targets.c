@@ -278,7 +278,7 @@ static void *sleep_at(void *cq)
     return NULL;
 }
 
-/* Until it is signalled: what comes in meanwhile is served, and is nothing to read. */
+/* Until it is signalled: requests that come in meanwhile are served, and are nothing to read. */
 static void who_sleeps_at_another_queue_is_woken(void **state)
 {
     struct target t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults in what is copied are an error; those of others go to whom they went before. */
+/* Faults in copied memory are an error; other faults go to the handler from before. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -339,7 +339,7 @@ static bool read_waits_where_others_are_under_way(void)
     struct fid_mr *mr = expose(&pair, FI_REMOTE_READ);
     post_reads(&pair, mr, 0, BURST);
     for (int i = 0; i < 20; i++) {
-        expect_nothing(pair.a.tx); /* progress: what had gathered leaves */
+        expect_nothing(pair.a.tx); /* progress: gathered requests leave */
         sends = 0;
         post_reads(&pair, mr, BURST + i, 1);
         waited += !sends;

@@ -52,8 +52,8 @@ static void warm(struct pair *pair)
     expect_completion(pair, pair->b.rx, &done);
 }
 
-/* A peer sends to each of some endpoints and closes them all: whoever has more receives posted than
- * come, is told so after the messages. */
+/* A peer sends to each of some endpoints and closes them all: an endpoint with more receives than
+ * messages is told so after the messages. */
 static void hang_up_on(bool hot)
 {
     struct pair pair;

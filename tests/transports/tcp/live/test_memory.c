@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is not there when the kernel reads it: what was never begun fails alone, what the
- * peer has a part of ends the connection, for both sides. */
+/* Memory that is not there when the kernel reads it: a message that was never begun fails alone,
+ * one that the peer has a part of ends the connection, for both sides. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -76,7 +76,7 @@ static void tags_come_with_a_shared_context(void **state)
 }
 
 /* Asked for tags, the endpoint may match them in a queue of its own, too; that keeps no order of
- * posting, so who does not ask is offered none. */
+ * posting, so an application that does not ask is offered none. */
 static void tags_that_are_asked_need_no_shared_context(void **state)
 {
     struct fi_info *hints = fi_allocinfo(), *list;

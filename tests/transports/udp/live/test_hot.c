@@ -167,7 +167,7 @@ static void another_one_takes_its_place(void **state)
 }
 
 /* Its socket brings nothing of others, so the kernel is asked for no name. All have their sources,
- * whoever else sends, and whoever is hot next. */
+ * also when other peers send, and when another is hot next. */
 static void its_sender_is_known(void **state)
 {
     fi_addr_t src;

@@ -72,7 +72,7 @@ static void a_datagram_without_a_receive_wakes_nobody(void **state)
     ends_close();
 }
 
-/* Errors of the network wake who reads the event queue, and do not keep others awake. */
+/* Errors of the network wake the reader of the event queue, and do not keep others awake. */
 static void errors_wake_the_event_queue(void **state)
 {
     struct fi_eq_err_entry error = {0};

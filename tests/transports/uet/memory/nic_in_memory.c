@@ -114,7 +114,7 @@ void memory_end(void)
     free(ports);
 }
 
-/* In the place of the C library's: what a program links itself comes first. */
+/* In the place of the C library's: a function that a program links itself comes first. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     now->tv_sec = (time_t)(memory.sw.now / SECOND);
@@ -129,7 +129,7 @@ ssize_t getrandom(void *bytes, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-/* Nothing else runs in this world, whoever shares the processor outside of it. */
+/* Nothing else runs in this world, whatever shares the processor outside of it. */
 int sched_yield(void)
 {
     return 0;
