@@ -195,7 +195,7 @@ static void messages_to_a_sibling_are_there_when_fi_close_returns(void **state)
 {
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    struct fi_cq_msg_entry entry;
+    struct fi_cq_tagged_entry entry;
     struct end from = {.ep = NULL};
     char in[8] = "", out[8] = "sibling";
     ssize_t rc = -FI_EAGAIN;
