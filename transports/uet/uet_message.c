@@ -48,13 +48,16 @@ void uet_received(void *arg, struct ses_inbound *inbound, enum ses_code code)
 {
     struct uet_ep *ep = arg;
     struct fi_peer_rx_entry *entry = inbound->entry;
-    uint64_t flags = (entry->flags & ~FI_COMPLETION) | (inbound->has_data ? FI_REMOTE_CQ_DATA : 0);
-    void *buf = entry->count ? entry->iov[0].iov_base : NULL;
+    uint64_t flags;
+    void *buf;
 
     if (ep->closing) {
-        match_entry_free(entry);
+        if (ep->base.match || ep->base.srx) /* else it went with the engine */
+            match_entry_free(entry);
         return;
     }
+    flags = (entry->flags & ~FI_COMPLETION) | (inbound->has_data ? FI_REMOTE_CQ_DATA : 0);
+    buf = entry->count ? entry->iov[0].iov_base : NULL;
     if (ses_is_tagged_atomic(inbound->opcode) && code != RC_OK)
         report_error(ep, entry, inbound, flags, code == RC_TOO_LONG ? FI_EMSGSIZE : FI_EINVAL);
     else if (code != RC_OK)
