@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -70,6 +71,20 @@ static inline void end_open_waiting(struct end *end, struct fi_info *info, enum 
 static inline void end_open(struct end *end, struct fi_info *info, enum fi_cq_format format)
 {
     end_open_waiting(end, info, format, FI_WAIT_NONE);
+}
+
+/* The same at an address of its info's format; len 0: at any. */
+static inline void end_open_at(struct end *end, struct fi_info *info, enum fi_cq_format format,
+                               const uint8_t *name, size_t len)
+{
+    if (len) {
+        free(info->src_addr);
+        info->src_addr = malloc(len);
+        assert_non_null(info->src_addr);
+        memcpy(info->src_addr, name, len);
+        info->src_addrlen = len;
+    }
+    end_open(end, info, format);
 }
 
 /* Each knows the other as its peer. */

@@ -41,16 +41,8 @@ static char out[LARGE], in[LARGE];
 
 static void open_at(struct end *end, const uint8_t *name, size_t len)
 {
-    struct fi_info *info = end_info(stack, FI_MSG | FI_TAGGED, FI_ORDER_SAS);
-
-    if (len) {
-        free(info->src_addr);
-        info->src_addr = malloc(len);
-        assert_non_null(info->src_addr);
-        memcpy(info->src_addr, name, len);
-        info->src_addrlen = len;
-    }
-    end_open(end, info, FI_CQ_FORMAT_TAGGED);
+    end_open_at(end, end_info(stack, FI_MSG | FI_TAGGED, FI_ORDER_SAS), FI_CQ_FORMAT_TAGGED, name,
+                len);
 }
 
 /* ---- A child ---- */
