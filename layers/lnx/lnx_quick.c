@@ -197,8 +197,8 @@ static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc
 /* ---- The same without a lock, where a peer has one path ---- */
 
 /* NULL: take the other way. */
-static inline __attribute__((always_inline)) struct fid_ep *free_branch(const struct lnx_ep *ep,
-                                                                        fi_addr_t *peer, size_t len)
+static inline __attribute__((always_inline)) struct fid_ep *
+unlocked_branch(const struct lnx_ep *ep, fi_addr_t *peer, size_t len)
 {
     const struct lnx_av *av = ep->av;
     const struct lnx_path *path;
@@ -220,43 +220,43 @@ static inline ssize_t sent(struct fid_ep *fid, ssize_t rc)
     return rc;
 }
 
-static ssize_t free_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                         fi_addr_t dest, void *context)
+static ssize_t unlocked_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                             fi_addr_t dest, void *context)
 {
     fi_addr_t peer = dest;
-    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+    struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
         return sent(fid, fi_send(below, buf, len, desc, peer, context));
     return quick_send(fid, buf, len, desc, dest, context);
 }
 
-static ssize_t free_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
+static ssize_t unlocked_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
     fi_addr_t peer = dest;
-    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+    struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
         return sent(fid, fi_inject(below, buf, len, peer));
     return quick_inject(fid, buf, len, dest);
 }
 
-static ssize_t free_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
-                          fi_addr_t dest, uint64_t tag, void *context)
+static ssize_t unlocked_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                              fi_addr_t dest, uint64_t tag, void *context)
 {
     fi_addr_t peer = dest;
-    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+    struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
         return sent(fid, fi_tsend(below, buf, len, desc, peer, tag, context));
     return quick_tsend(fid, buf, len, desc, dest, tag, context);
 }
 
-static ssize_t free_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
-                            uint64_t tag)
+static ssize_t unlocked_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                                uint64_t tag)
 {
     fi_addr_t peer = dest;
-    struct fid_ep *below = free_branch(ep_of(fid), &peer, len);
+    struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
         return sent(fid, fi_tinject(below, buf, len, peer, tag));
@@ -362,12 +362,14 @@ static struct fi_ops_rma rma_ops = {.size = sizeof(rma_ops),
                                     .write = quick_write,
                                     .inject = quick_inject_write};
 
-static struct fi_ops_msg free_msg_ops = {
-    .size = sizeof(free_msg_ops), .recv = quick_recv, .send = free_send, .inject = free_inject};
-static struct fi_ops_tagged free_tagged_ops = {.size = sizeof(free_tagged_ops),
-                                               .recv = quick_trecv,
-                                               .send = free_tsend,
-                                               .inject = free_tinject};
+static struct fi_ops_msg unlocked_msg_ops = {.size = sizeof(unlocked_msg_ops),
+                                             .recv = quick_recv,
+                                             .send = unlocked_send,
+                                             .inject = unlocked_inject};
+static struct fi_ops_tagged unlocked_tagged_ops = {.size = sizeof(unlocked_tagged_ops),
+                                                   .recv = quick_trecv,
+                                                   .send = unlocked_tsend,
+                                                   .inject = unlocked_tinject};
 
 static struct fi_ops_msg straight_msg_ops = {.size = sizeof(straight_msg_ops),
                                              .recv = straight_recv,
@@ -410,12 +412,12 @@ static void set_straight(struct lnx_ep *ep)
         ep->fid.rma = table_inherit(&straight_rma_ops, &ep_rma_ops);
 }
 
-static void set_free(struct lnx_ep *ep)
+static void set_unlocked(struct lnx_ep *ep)
 {
     if (has_all(ep, OP_GROUP_MSG))
-        ep->fid.msg = table_inherit(&free_msg_ops, &ep_msg_ops);
+        ep->fid.msg = table_inherit(&unlocked_msg_ops, &ep_msg_ops);
     if (has_all(ep, OP_GROUP_TAGGED))
-        ep->fid.tagged = table_inherit(&free_tagged_ops, &ep_tagged_ops);
+        ep->fid.tagged = table_inherit(&unlocked_tagged_ops, &ep_tagged_ops);
 }
 
 void lnx_quick_enable(struct lnx_ep *ep)
@@ -432,5 +434,5 @@ void lnx_quick_enable(struct lnx_ep *ep)
     if (ep->alone && !ep->locked)
         set_straight(ep);
     else if (domain->rails == 1 && !ep->locked)
-        set_free(ep);
+        set_unlocked(ep);
 }
