@@ -54,9 +54,15 @@ void flight_init(struct flight *flight, struct flight_packet *packets, uint32_t 
 /* Goes on in another ring, which has room for all that is known. */
 void flight_move(struct flight *flight, struct flight_packet *packets, uint32_t size);
 
+/* Packets that may leave before one of those that are known is acknowledged or forgotten. */
+static inline uint64_t flight_room(const struct flight *flight)
+{
+    return flight->size - (flight->next - flight->first);
+}
+
 static inline bool flight_full(const struct flight *flight)
 {
-    return flight->next - flight->first >= flight->size;
+    return !flight_room(flight);
 }
 
 /* A packet leaves, with number flight->next; flight_full is false. */

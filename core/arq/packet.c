@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+enum {
+    AT_NUMBER = 4, /* bytes of a header that differ in a train */
+    AT_TO = 8,
+    AT_PIECE = 50,
+    AT_PIECES = 52,
+};
+
 static void put16(uint8_t *bytes, unsigned value)
 {
     bytes[0] = (uint8_t)(value >> 8);
@@ -53,6 +60,18 @@ void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER])
     put16(bytes + 50, header->piece);
     put16(bytes + 52, header->pieces);
     put16(bytes + 54, header->size);
+}
+
+void arq_train_put(const struct arq_header *header, unsigned count, uint8_t *bytes)
+{
+    arq_header_put(header, bytes);
+    for (unsigned i = 1; i < count; i++) {
+        uint8_t *next = bytes + i * (size_t)ARQ_HEADER;
+
+        memcpy(next, bytes, ARQ_HEADER);
+        put32(next + AT_NUMBER, header->number + i);
+        put16(next + AT_PIECE, header->piece + i);
+    }
 }
 
 static void read_header(const uint8_t *bytes, struct arq_header *header)
@@ -124,6 +143,36 @@ enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_heade
     if (header->type == ARQ_DATA && !pieces_fit(header, len - ARQ_HEADER))
         return ARQ_MALFORMED;
     return ARQ_FINE;
+}
+
+/* Is it the one of the train that is i packets behind the first? */
+static bool belongs(const uint8_t *bytes, size_t len, const uint8_t *first,
+                    const struct arq_header *header, unsigned i)
+{
+    return len > ARQ_HEADER && !memcmp(bytes, first, AT_NUMBER) &&
+           get32(bytes + AT_NUMBER) == header->number + i &&
+           !memcmp(bytes + AT_TO, first + AT_TO, AT_PIECE - AT_TO) &&
+           get16(bytes + AT_PIECE) == header->piece + i &&
+           !memcmp(bytes + AT_PIECES, first + AT_PIECES, ARQ_HEADER - AT_PIECES) &&
+           pieces_fit(&(struct arq_header){.piece = (uint16_t)(header->piece + i),
+                                           .pieces = header->pieces,
+                                           .size = header->size},
+                      len - ARQ_HEADER);
+}
+
+unsigned arq_train_get(const uint8_t *bytes, size_t len, size_t segment,
+                       const struct arq_header *header)
+{
+    unsigned count = 1;
+    size_t at;
+
+    if (header->type != ARQ_DATA || header->pieces < 2)
+        return 1;
+    for (at = segment; at < len; at += segment, count++) {
+        if (!belongs(bytes + at, len - at < segment ? len - at : segment, bytes, header, count))
+            break;
+    }
+    return count;
 }
 
 const char *arq_fault_text(enum arq_fault fault)

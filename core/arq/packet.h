@@ -86,6 +86,10 @@ struct arq_header {
 };
 
 void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER]);
+/* A train: packets of pieces of one message, in their order, with numbers in their order, whose
+ * headers are the same else, and which are equally long but for the last. Writes the headers of
+ * `count` packets, of which header is the first one's, end to end. */
+void arq_train_put(const struct arq_header *header, unsigned count, uint8_t *bytes);
 
 /* Why bytes are no packet of ours. */
 enum arq_fault {
@@ -99,6 +103,12 @@ enum arq_fault {
 
 /* Reads and checks a datagram. Serial numbers and identifiers are for the session to check. */
 enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_header *header);
+
+/* How many packets from the first on are a train, of `len` bytes that begin with it and lie end to
+ * end in datagrams of `segment` bytes; header: of the first, as arq_header_get read it. At least 1:
+ * all are as valid as the first is. */
+unsigned arq_train_get(const uint8_t *bytes, size_t len, size_t segment,
+                       const struct arq_header *header);
 
 /* For the log: "cut short". */
 const char *arq_fault_text(enum arq_fault fault);

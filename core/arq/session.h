@@ -15,6 +15,8 @@
 #ifndef WEFT_CORE_ARQ_SESSION_H
 #define WEFT_CORE_ARQ_SESSION_H
 
+#include <sys/uio.h>
+
 #include "core/arq/congestion.h"
 #include "core/arq/flight.h"
 #include "core/arq/packet.h"
@@ -61,6 +63,21 @@ struct session_packet {
     bool more; /* another one will most likely follow at once */
 };
 
+/* A train (core/arq/packet.h) to be handed to the lower: `pieces` headers, end to end; behind each
+ * belong up to `size` bytes of the message, of the `count` from `at` on. */
+struct session_train {
+    const uint8_t *headers;
+    unsigned pieces;
+    struct session_message *message;
+    size_t at, count, size;
+};
+
+enum session_taken {
+    SESSION_TAKEN,   /* the lower is through with it */
+    SESSION_FULL,    /* the lower takes nothing now */
+    SESSION_REFUSED, /* it takes packets one by one */
+};
+
 struct session;
 
 struct session_config {
@@ -74,9 +91,15 @@ struct session_config {
     /* False: the lower takes nothing now; session_run is called again when it does. The bytes are
      * valid during the call only, the message until `done`. */
     bool (*transmit)(struct session *session, const struct session_packet *packet);
+    /* The same of a train; NULL: packets leave one by one. */
+    enum session_taken (*transmit_train)(struct session *session,
+                                         const struct session_train *train);
     /* A message has come. False: there is no room for it, so it is not acknowledged and will come
      * again. The bytes are valid during the call only. */
     bool (*deliver)(struct session *session, const uint8_t *bytes, size_t len);
+    /* The same of one whose pieces have come in a train, where they lie; NULL: they are put
+     * together first. */
+    bool (*deliver_parts)(struct session *session, const struct iovec *parts, size_t count);
     /* The peer has it (0), or it cannot be known to have it (a positive FI_E code). Once for each
      * message; may call session_send. */
     void (*done)(struct session *session, struct session_message *message, int err);
@@ -97,6 +120,7 @@ struct session_traffic {
     struct pacer pacer;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
+    uint64_t undone; /* messages with a serial that the peer has not acknowledged */
     struct flight_packet few[SESSION_FEW];
 };
 
@@ -168,6 +192,14 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
  * as arq_header_get read it. A packet that does not fit the session has no effect but a count. */
 void session_receive(struct session *session, uint64_t now, const struct arq_header *header,
                      const uint8_t *bytes, size_t len, bool marked);
+/* The same of a train of `count` packets, which lie end to end in datagrams of `segment` bytes.
+ * False: it has done nothing, and they are to be given one by one. */
+bool session_receive_train(struct session *session, uint64_t now, const struct arq_header *header,
+                           const uint8_t *bytes, size_t len, size_t segment, unsigned count,
+                           bool marked);
+/* Bytes of a message that leave as one train, as far as window and path are now; 0: packets leave
+ * one by one. */
+size_t session_train_room(const struct session *session);
 /* The peer's OPEN, which has passed the gate. False: it is of another session than this one, so the
  * peer has forgotten us; the owner ends this one, and may open another. */
 bool session_asked(struct session *session, uint64_t now, const struct arq_header *header);

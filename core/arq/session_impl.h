@@ -49,6 +49,8 @@ bool session_transmit(struct session *session, uint64_t now, struct arq_header *
 bool session_assemble(struct session *session, uint64_t serial, const struct arq_header *header,
                       const uint8_t *payload, size_t len, struct session_assembly **whole);
 void session_assembled(struct session_assembly *assembly);
+/* Have pieces of that message come? */
+bool session_has_pieces(const struct session *session, uint64_t serial);
 /* Gives memory back that no message needs. */
 void session_pieces_rest(struct session *session);
 

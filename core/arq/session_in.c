@@ -30,6 +30,7 @@ static void piece_acked(struct session *session, struct session_message *message
         return;
     list_detach(&message->list);
     session->in_pieces -= message->in_pieces;
+    session->traffic->undone--;
     if (message->resent)
         flight_clear(&session->traffic->flight, message);
     session->config->done(session, message, 0);
@@ -148,8 +149,9 @@ static void take_limit(struct session *session, uint32_t told)
 
 /* ---- What has come ---- */
 
-/* The number has come: it is acknowledged with the next packet, at once, or within ack_delay. */
-static void answer_later(struct session *session, uint64_t now, uint64_t number,
+/* So many numbers up to this one have come: they are acknowledged with the next packet, at once, or
+ * within ack_delay. */
+static void answer_later(struct session *session, uint64_t now, uint64_t number, unsigned count,
                          const struct arq_header *header, bool marked)
 {
     bool gap = session->numbers.next != session->numbers.end;
@@ -157,12 +159,25 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
 
     if (number + 1 == session->numbers.end)
         session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
-    session->came_marked += marked;
-    session->unanswered++;
+    session->came_marked += marked ? count : 0;
+    session->unanswered += count;
     if (header->flags & ARQ_NOW || gap || marked || session->unanswered >= 2)
         at = now;
     if (!session->ack_at || at < session->ack_at)
         session->ack_at = at ? at : 1;
+}
+
+/* Delivers a whole message, whose pieces lie in datagrams end to end. */
+static bool deliver_parts(struct session *session, const uint8_t *bytes, size_t len, size_t segment,
+                          unsigned count)
+{
+    struct iovec parts[ARQ_PIECES];
+
+    for (unsigned i = 0; i < count; i++, bytes += segment, len -= segment) {
+        parts[i].iov_base = (void *)(uintptr_t)(bytes + ARQ_HEADER);
+        parts[i].iov_len = (i + 1 < count ? segment : len) - ARQ_HEADER;
+    }
+    return session->config->deliver_parts(session, parts, count);
 }
 
 static bool deliver_pieces(struct session *session, uint64_t serial,
@@ -236,7 +251,7 @@ static void take_numbered(struct session *session, uint64_t now, const struct ar
     if (session->state != SESSION_OPEN)
         return;
     serial_add_sliding(&session->numbers, number);
-    answer_later(session, now, number, header, marked);
+    answer_later(session, now, number, 1, header, marked);
 }
 
 /* ---- Opening and ending ---- */
@@ -288,6 +303,67 @@ static void take_end(struct session *session, uint64_t now, const struct arq_hea
     session_end(session, FI_ECONNRESET, false);
 }
 
+/* A packet of the peer's has come. */
+static void hear(struct session *session, uint64_t now, const struct arq_header *header)
+{
+    session->heard = now;
+    session->unreachable = 0;
+    take_limit(session, header->limit);
+}
+
+/* How many packets of a train may be acknowledged, from the first on. */
+static unsigned take_train(struct session *session, const struct arq_header *first,
+                           const uint8_t *bytes, size_t len, size_t segment, unsigned count)
+{
+    uint64_t serial = serial_expand(first->serial, session->serials.next);
+    struct arq_header header = *first;
+    unsigned taken = 0;
+
+    if (count == header.pieces && session->config->deliver_parts &&
+        !session_has_pieces(session, serial)) {
+        if (!deliver_parts(session, bytes, len, segment, count))
+            return 0;
+        serial_add(&session->serials, serial);
+        return count;
+    }
+    for (; taken < count; taken++, header.piece++) {
+        size_t at = taken * segment;
+
+        if (!take_data(session, &header, bytes + at, len - at < segment ? len - at : segment))
+            break;
+    }
+    return taken;
+}
+
+bool session_receive_train(struct session *session, uint64_t now, const struct arq_header *header,
+                           const uint8_t *bytes, size_t len, size_t segment, unsigned count,
+                           bool marked)
+{
+    uint64_t number = serial_expand(header->number, session->numbers.end);
+    uint64_t serial = serial_expand(header->serial, session->serials.next);
+    unsigned taken;
+
+    if (session->state != SESSION_OPEN || header->to != session->id ||
+        header->from != session->peer || number < session->numbers.end ||
+        serial_has(&session->serials, serial) ||
+        serial - session->serials.next >= SESSION_SERIALS ||
+        !reaches(&session->serials, serial, &session->serial_bits, SESSION_SERIALS) ||
+        !reaches(&session->numbers, number + count - 1, &session->number_bits, SESSION_NUMBERS) ||
+        !take_ack(session, now, header, bytes, len))
+        return false;
+    hear(session, now, header);
+    taken = take_train(session, header, bytes, len, segment, count);
+    session->counts.ignored += count - taken;
+    if (session->state != SESSION_OPEN || !taken)
+        return true;
+    for (unsigned i = 0; i < taken; i++)
+        serial_add_sliding(&session->numbers, number + i);
+    answer_later(session, now, number + taken - 1, taken, header, marked);
+    if (!session_busy(session))
+        session->busy_since = 0;
+    return true;
+}
+
 void session_receive(struct session *session, uint64_t now, const struct arq_header *header,
                      const uint8_t *bytes, size_t len, bool marked)
 {
@@ -309,9 +385,7 @@ void session_receive(struct session *session, uint64_t now, const struct arq_hea
         session->counts.ignored++;
         return;
     }
-    session->heard = now;
-    session->unreachable = 0;
-    take_limit(session, header->limit);
+    hear(session, now, header);
     if (header->type == ARQ_DATA || header->type == ARQ_PROBE)
         take_numbered(session, now, header, bytes, len, marked);
     else if (header->flags & ARQ_ASKS)

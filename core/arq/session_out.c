@@ -13,6 +13,8 @@ enum {
     PACKET_MAX = 65536,
     FIRST_FLIGHT = 64,             /* packets for which memory is allocated first */
     BURST_BYTES = 65536,           /* that leave with one time: the next ones want a later one */
+    TRAIN_BYTES = 65000,           /* of one: what leaves as one datagram has a length of 16 bits */
+    TRAIN_SHARE = 4,               /* of the window */
     PAUSE_LEAST = 1000 * 1000,     /* ns: of a peer; what is shorter is its way to acknowledge */
     PAUSE_MOST = 50 * 1000 * 1000, /* ns: longer ones are not sent for */
 };
@@ -46,8 +48,12 @@ static void complete(struct session *session, uint64_t now, struct arq_header *h
     header->kept = (uint16_t)(kept < ARQ_KEPT_MAX ? kept : ARQ_KEPT_MAX);
 }
 
-static void told(struct session *session)
+/* A packet has left. One that is no ACK has a word of bits: what came before those is still to be
+ * acknowledged. */
+static void told(struct session *session, enum arq_type type)
 {
+    if (type != ARQ_ACK && session->unanswered > SERIAL_WORD)
+        return;
     session->ack_at = 0;
     session->unanswered = 0;
 }
@@ -63,8 +69,19 @@ bool session_transmit(struct session *session, uint64_t now, struct arq_header *
         session->blocked = true;
         return false;
     }
-    told(session);
+    told(session, header->type);
     return true;
+}
+
+/* Does an ACK need the word behind `words` others? Numbers are missing there, or have come since
+ * the last one. */
+static bool needs_word(const struct session *session, size_t words)
+{
+    const struct serial *numbers = &session->numbers;
+    uint64_t below = SERIAL_WORD * (uint64_t)(words + 1);
+
+    return words < ARQ_WORDS && numbers->end > below &&
+           (numbers->end - below > numbers->next || below < session->unanswered);
 }
 
 static bool send_ack(struct session *session, uint64_t now, unsigned flags)
@@ -74,9 +91,7 @@ static bool send_ack(struct session *session, uint64_t now, unsigned flags)
     uint8_t bytes[ARQ_HEADER + 8 * ARQ_WORDS];
     size_t words = 0;
 
-    /* As far down as numbers are missing. */
-    while (words < ARQ_WORDS && numbers->end > SERIAL_WORD * (words + 1) &&
-           numbers->end - SERIAL_WORD * (words + 1) > numbers->next) {
+    while (needs_word(session, words)) {
         arq_put64(bytes + ARQ_HEADER + 8 * words,
                   serial_bits_below(numbers, numbers->end - SERIAL_WORD * (words + 1)));
         words++;
@@ -158,6 +173,7 @@ static struct session_message *next_message(struct session *session)
         if (session->next_serial >= session->limit)
             return NULL;
         message->serial = session->next_serial++;
+        session->traffic->undone++;
         message->numbered = true;
     }
     return message;
@@ -191,23 +207,31 @@ static uint64_t pause_room(const struct session *session)
     return session->traffic->congestion.window * pause / rtt_smoothed(&session->traffic->rtt);
 }
 
-/* Is there a place for one more packet under way? */
-static bool has_place(struct session *session)
+static bool grow_flight(struct session *session)
 {
     struct flight *flight = &session->traffic->flight;
     uint32_t size = flight->size < FIRST_FLIGHT ? FIRST_FLIGHT : 2 * flight->size;
     struct flight_packet *old = flight->packets;
-    struct flight_packet *packets =
-        flight_full(flight) && size <= SESSION_FLIGHT ? malloc(size * sizeof(*packets)) : NULL;
+    struct flight_packet *packets = size <= SESSION_FLIGHT ? malloc(size * sizeof(*packets)) : NULL;
 
-    if (packets) {
-        flight_move(flight, packets, size);
-        if (old != session->traffic->few)
-            free(old);
-    }
+    if (!packets)
+        return false;
+    flight_move(flight, packets, size);
+    if (old != session->traffic->few)
+        free(old);
+    return true;
+}
+
+/* For how many more packets under way is there a place? As many as are wanted, if possible. */
+static uint64_t places(struct session *session, uint64_t wanted)
+{
+    struct flight *flight = &session->traffic->flight;
+
+    while (flight_room(flight) < wanted && grow_flight(session))
+        ;
     if (flight_full(flight))
         flight_forget(flight, UINT64_MAX);
-    return !flight_full(flight);
+    return flight_room(flight);
 }
 
 static bool is_small(const struct session *session)
@@ -243,6 +267,16 @@ static uint64_t rest(struct session *session, uint64_t now)
     return session->assemblies ? now + REST : UINT64_MAX;
 }
 
+/* A peer has room for so many packets as it has told for messages: those of a message in pieces
+ * take as much of it as messages would. */
+static uint64_t pieces_room(const struct session *session)
+{
+    uint64_t room = session->limit - session->next_serial + session->traffic->undone;
+    uint64_t out = session->traffic->flight.out;
+
+    return room > out ? room - out : 0;
+}
+
 /* May a packet of `bytes` leave now? */
 static bool admits(struct session *session, uint64_t now, size_t bytes)
 {
@@ -250,7 +284,7 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
     bool exact = session->traffic->congestion.ops->exact;
     uint64_t window = session->traffic->congestion.window;
 
-    if (!has_place(session))
+    if (!places(session, 1))
         return false;
     if (session->forced)
         return true;
@@ -263,22 +297,21 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
     return !flight->out || flight->bytes + (exact ? 1 : bytes) <= window + pause_room(session);
 }
 
-static void pace(struct session *session, uint64_t now, const struct flight_packet *packet)
+/* So many packets of `bytes` have left. */
+static void pace(struct session *session, uint64_t now, size_t bytes, unsigned packets)
 {
-    uint64_t interval = interval_of(session, packet->bytes);
+    uint64_t interval = interval_of(session, bytes);
 
     if (session->traffic->rtt.kept >= PAUSE_LEAST &&
         session->traffic->flight.bytes > session->traffic->congestion.window)
         interval += interval / 4; /* beyond the window: no faster than it allows */
     pacer_sent(&session->traffic->pacer, now, interval);
-    session->burst += packet->bytes;
+    session->traffic->pacer.next += (packets - 1) * interval;
+    session->burst += (uint32_t)(packets * bytes);
 }
 
-static void left(struct session *session, uint64_t now, const struct flight_packet *packet)
+static void expect_answer(struct session *session, uint64_t now)
 {
-    flight_send(&session->traffic->flight, packet);
-    if (packet->kind != KIND_PROBE)
-        pace(session, now, packet);
     session->traffic->timeout_at =
         now + session_backoff(session,
                               rtt_timeout(&session->traffic->rtt, session->config->ack_delay),
@@ -305,21 +338,59 @@ static bool follows(const struct session *session, uint64_t now,
                now + ahead_of_pace(session);
 }
 
-/* Sends the lowest piece that is unsent. False: the lower takes nothing. */
-static bool send_piece(struct session *session, uint64_t now, struct session_message *message)
+/* The header of the lowest piece that is unsent. */
+static struct arq_header header_of(struct session *session, uint64_t now,
+                                   const struct session_message *message)
 {
-    unsigned piece = (unsigned)__builtin_ctzll(message->unsent);
-    size_t at = (size_t)piece * message->size;
-    size_t count = message->len - at < message->size ? message->len - at : message->size;
     struct arq_header header = {
         .type = ARQ_DATA,
         .flags = session->timeouts ? ARQ_NOW : 0,
         .number = (uint32_t)session->traffic->flight.next,
         .serial = (uint32_t)message->serial,
-        .piece = (uint16_t)piece,
+        .piece = (uint16_t)__builtin_ctzll(message->unsent),
         .pieces = message->pieces,
         .size = message->pieces > 1 ? message->size : 0,
     };
+
+    complete(session, now, &header);
+    return header;
+}
+
+/* `count` bytes of the message have left, in pieces from that one on. */
+static void pieces_left(struct session *session, uint64_t now, struct session_message *message,
+                        unsigned piece, size_t count)
+{
+    size_t size = message->pieces > 1 ? message->size : count, left = count;
+    struct flight_packet packet = {.what = message, .sent = now, .kind = KIND_MESSAGE};
+    unsigned pieces = 0;
+
+    do {
+        packet.piece = (uint16_t)(piece + pieces++);
+        packet.bytes = (uint32_t)(ARQ_HEADER + (left < size ? left : size));
+        flight_send(&session->traffic->flight, &packet);
+        message->unsent &= ~(UINT64_C(1) << packet.piece);
+        left -= left < size ? left : size;
+    } while (left);
+    pace(session, now, ARQ_HEADER + (count < size ? count : size), pieces);
+    expect_answer(session, now);
+    told(session, ARQ_DATA);
+    session->forced = false;
+    if (message->pieces > 1 && !message->in_pieces) {
+        message->in_pieces = true;
+        session->in_pieces++;
+    }
+    if (!message->unsent) {
+        list_detach(&message->list);
+        list_attach(&message->list, &session->traffic->sent);
+    }
+}
+
+/* Sends the lowest piece that is unsent. False: the lower takes nothing. */
+static bool send_piece(struct session *session, uint64_t now, struct session_message *message)
+{
+    const struct arq_header header = header_of(session, now, message);
+    size_t at = (size_t)header.piece * message->size;
+    size_t count = message->len - at < message->size ? message->len - at : message->size;
     uint8_t bytes[ARQ_HEADER];
     struct session_packet packet = {
         .bytes = bytes, .len = sizeof(bytes), .message = message, .at = at, .count = count};
@@ -327,29 +398,82 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     if (message->pieces == 1)
         packet.count = message->len;
     packet.more = follows(session, now, message, packet.len + packet.count);
-    complete(session, now, &header);
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
         session->blocked = true;
         return false;
     }
-    told(session);
-    session->forced = false;
-    if (message->pieces > 1 && !message->in_pieces) {
-        message->in_pieces = true;
-        session->in_pieces++;
+    pieces_left(session, now, message, header.piece, packet.count);
+    return true;
+}
+
+/* ---- Trains ---- */
+
+/* Packets of a train, at most: of a window, several are under way. */
+static uint64_t train_most(const struct session *session, uint64_t packet)
+{
+    uint64_t most = TRAIN_BYTES / packet;
+    uint64_t share = session->traffic->congestion.window / TRAIN_SHARE / packet + 1;
+
+    most = most < ARQ_PIECES ? most : ARQ_PIECES;
+    return share < most ? share : most;
+}
+
+size_t session_train_room(const struct session *session)
+{
+    uint64_t packets;
+
+    if (!session->config->transmit_train || session->state != SESSION_OPEN || !session->traffic)
+        return 0;
+    packets = train_most(session, session->mtu.size);
+    return packets > 1 ? (size_t)packets * (session->mtu.size - ARQ_HEADER) : 0;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many of the pieces from the lowest unsent one on, which is admitted, may leave with it. The
+ * pace is that of the first. */
+static unsigned train_length(struct session *session, const struct session_message *message)
+{
+    const struct flight *flight = &session->traffic->flight;
+    uint64_t bytes = ARQ_HEADER + message->size, packets;
+    uint64_t behind = session->traffic->congestion.ops->exact ? 1 : bytes;
+    uint64_t window = session->traffic->congestion.window + pause_room(session);
+    uint64_t sent = ~(message->unsent >> __builtin_ctzll(message->unsent));
+
+    if (!session->config->transmit_train || session->forced || message->pieces < 2)
+        return 1;
+    packets =
+        lesser(sent ? (uint64_t)__builtin_ctzll(sent) : ARQ_PIECES, train_most(session, bytes));
+    packets =
+        lesser(packets,
+               window > flight->bytes + behind ? (window - flight->bytes - behind) / bytes + 1 : 1);
+    packets = lesser(packets, pieces_room(session));
+    packets = lesser(packets, places(session, packets));
+    return packets ? (unsigned)packets : 1;
+}
+
+/* Sends so many pieces. False: the lower takes nothing. */
+static bool send_train(struct session *session, uint64_t now, struct session_message *message,
+                       unsigned pieces)
+{
+    const struct arq_header header = header_of(session, now, message);
+    size_t at = (size_t)header.piece * message->size, size = message->size;
+    uint8_t bytes[ARQ_PIECES * ARQ_HEADER];
+    struct session_train train = {
+        .headers = bytes, .pieces = pieces, .message = message, .at = at, .size = size};
+
+    train.count = message->len - at < pieces * size ? message->len - at : pieces * size;
+    arq_train_put(&header, pieces, bytes);
+    switch (session->config->transmit_train(session, &train)) {
+    case SESSION_TAKEN: break;
+    case SESSION_REFUSED: return send_piece(session, now, message);
+    default: session->blocked = true; return false;
     }
-    left(session, now,
-         &(struct flight_packet){.what = message,
-                                 .sent = now,
-                                 .bytes = (uint32_t)(ARQ_HEADER + packet.count),
-                                 .piece = (uint16_t)piece,
-                                 .kind = KIND_MESSAGE});
-    message->unsent &= ~(UINT64_C(1) << piece);
-    if (!message->unsent) {
-        list_detach(&message->list);
-        list_attach(&message->list, &session->traffic->sent);
-    }
+    pieces_left(session, now, message, header.piece, train.count);
     return true;
 }
 
@@ -357,16 +481,23 @@ static void send_messages(struct session *session, uint64_t now)
 {
     struct session_message *message;
 
+    unsigned pieces;
+
     while (!session->blocked && (message = next_message(session))) {
         cut(session, message);
         if (!admits(session, now,
                     ARQ_HEADER + (message->pieces > 1 ? message->size : message->len)))
             return;
+        if (message->pieces > 1 && session->traffic->flight.out && !session->forced &&
+            !pieces_room(session))
+            return;
         if (session->burst >= BURST_BYTES) {
             session->unfinished = true;
             return;
         }
-        if (!send_piece(session, now, message))
+        pieces = train_length(session, message);
+        if (pieces > 1 ? !send_train(session, now, message, pieces)
+                       : !send_piece(session, now, message))
             return;
     }
 }
@@ -450,14 +581,16 @@ static void send_probe(struct session *session, uint64_t now)
     uint8_t bytes[PACKET_MAX];
 
     if (!size || session->blocked || !session_busy(session) || size > sizeof(bytes) ||
-        !has_place(session))
+        !places(session, 1))
         return;
     memset(bytes + ARQ_HEADER, 0, size - ARQ_HEADER);
     header.number = (uint32_t)session->traffic->flight.next;
     if (!session_transmit(session, now, &header, bytes, size))
         return;
     path_mtu_sent(&session->mtu);
-    left(session, now, &(struct flight_packet){.sent = now, .bytes = size, .kind = KIND_PROBE});
+    flight_send(&session->traffic->flight,
+                &(struct flight_packet){.sent = now, .bytes = size, .kind = KIND_PROBE});
+    expect_answer(session, now);
 }
 
 /* Messages wait for room at the peer, and nothing is under way that would bring its limit. */

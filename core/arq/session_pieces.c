@@ -28,6 +28,17 @@ static struct session_assembly *find(struct session *session, uint64_t serial)
     return unused;
 }
 
+bool session_has_pieces(const struct session *session, uint64_t serial)
+{
+    for (size_t i = 0; session->assemblies && i < SESSION_ASSEMBLIES; i++) {
+        const struct session_assembly *assembly = &session->assemblies[i];
+
+        if (assembly->bytes && assembly->serial == serial)
+            return true;
+    }
+    return false;
+}
+
 /* The sender has cut the message anew when the path took less: what came before is useless. */
 static bool begin(struct session_assembly *assembly, uint64_t serial,
                   const struct arq_header *header)

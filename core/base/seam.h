@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Seam options: fi_setopt(ep, FI_OPT_ENDPOINT, ...) between our own parts, numbers outside the
@@ -57,7 +58,8 @@ enum {
      * part that does not know the option drops them. */
     OPT_KEPT = -0x57450025,
     /* struct packet_room, fi_getopt, of an endpoint of reliable packets: what fits in one packet to
-     * a peer now, which the path decides. A part that does not know: max_msg_size. */
+     * a peer now, which the path decides, and what may be sent in several beyond max_msg_size, to a
+     * peer with OPT_READER. A part that does not know: max_msg_size. */
     OPT_PACKET_ROOM = -0x57450024,
     /* struct packet_reader, before fi_enable, of an endpoint of reliable packets: packets go to it
      * where they lie, instead of being copied into receives, which are not to be posted then. */
@@ -72,11 +74,40 @@ enum {
     /* size_t, fi_getopt, of an endpoint of reliable packets. 1: a packet to a peer that is gone
      * ends in an error also where another endpoint has its address now. */
     OPT_SESSIONS = -0x57450029,
+    /* struct train_port, before fi_enable, of an endpoint of datagrams: fi_getopt fills in what the
+     * lower has, and fi_setopt gives it what the upper has. A part that does not know the option
+     * sends and completes each datagram by itself. */
+    OPT_TRAINS = -0x5745002a,
 };
 
 struct eq;
 struct fid;
 struct fid_ep;
+struct iovec;
+
+/* Datagrams that lie end to end, all of `segment` bytes but the last, which may have fewer. */
+struct train {
+    uint64_t peer; /* fi_addr_t: where it goes; where it came from, as a completion says */
+    const struct iovec *iov; /* `count` segments of memory, `len` bytes in all; or NULL, and */
+    const void *bytes;
+    size_t count, len, segment;
+};
+
+/* Of OPT_TRAINS. */
+struct train_port {
+    /* In both calls: the endpoint that the upper has. -FI_ENOPROTOOPT where a layer is in between,
+     * which would not see the datagrams. */
+    const struct fid_ep *of;
+    /* Of the upper: a train has come into the multi-receive buffer of that context. flags and notes
+     * (OPT_NOTES) as of the completion that is written for a lone datagram, and when it would be. */
+    void (*came)(void *arg, void *context, uint64_t flags, const struct train *train,
+                 uint64_t notes);
+    void *arg;
+    /* Of the lower: sends a train, which has left when it returns 0. -FI_EAGAIN: not now;
+     * -FI_ENOSYS: never; others: not this one. NULL: never. */
+    ssize_t (*send)(void *lower, const struct train *train);
+    void *lower;
+};
 
 /* Of OPT_READER. */
 struct packet_reader {
@@ -88,6 +119,9 @@ struct packet_reader {
      * there is no memory for it now; its sender keeps it, and sends it again. Called where the
      * completion of a receive would be written. */
     bool (*read)(void *arg, const uint8_t *bytes, size_t len, uint64_t src);
+    /* The same of a packet that lies in several places, the first of which is the longest. NULL: it
+     * is put together first. */
+    bool (*read_parts)(void *arg, const struct iovec *parts, size_t count, uint64_t src);
     void *arg;
 };
 
@@ -101,6 +135,7 @@ struct event_target {
 struct packet_room {
     uint64_t addr; /* in: fi_addr_t of the peer */
     size_t size;   /* out: bytes of a message, without a prefix */
+    size_t train;  /* out: bytes of a message of several packets that leaves at once, or 0 */
 };
 
 /* fi_control of a completion queue between our own parts, through hooks too. Else -FI_ENOSYS. */

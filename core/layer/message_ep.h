@@ -550,6 +550,9 @@ void message_take(struct message_taker *taker, struct message_handle *handle, ui
 void message_take_stop(struct message_taker *taker);
 const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
                                size_t len);
+/* Takes bytes that lie in several places. */
+const char *message_take_parts(struct message_taker *taker, size_t offset,
+                               const struct iovec *parts, size_t count);
 /* The same of bytes for one segment, behind which more are on their way. False: it is otherwise, or
  * wrong, and nothing was done. */
 static inline bool message_take_more(struct message_taker *taker, size_t offset,

@@ -77,7 +77,7 @@ static void run_one(struct message_move *move)
 {
     struct message_peer *peer = move->peer;
     const struct message_wire *wire = peer->ep->wire;
-    size_t room = wire->piece_room(peer);
+    size_t room = wire->piece_room(move);
 
     while (has_room(move) && list_empty(&peer->broken) && !is_starved(peer->ep)) {
         size_t left = move->limit - move->at, made;
@@ -162,16 +162,19 @@ static void put_bytes(const struct message_taker *taker, size_t offset, const ui
         iov_scatter(iov, taker->iov_count, offset, bytes, len);
 }
 
-const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
-                               size_t len)
+const char *message_take_parts(struct message_taker *taker, size_t offset,
+                               const struct iovec *parts, size_t count)
 {
+    size_t len = iov_bytes(parts, count);
+
     if (!taker->handle || len > taker->asked - taker->got || offset > taker->want ||
         len > taker->want - offset)
         return "data that was not asked for";
     if (taker->alive && !taker->alive(taker))
         return taker->handle->peer->ep->wire->lost(
             object_of(taker->handle, struct message_access, handle));
-    put_bytes(taker, offset, bytes, len);
+    for (size_t i = 0; i < count; offset += parts[i++].iov_len)
+        put_bytes(taker, offset, parts[i].iov_base, parts[i].iov_len);
     taker->got += len;
     if (taker->got < taker->want) {
         if (taker->got >= taker->pull_at)
@@ -181,4 +184,12 @@ const char *message_take_bytes(struct message_taker *taker, size_t offset, const
     message_take_stop(taker);
     taker->ended(taker);
     return NULL;
+}
+
+const char *message_take_bytes(struct message_taker *taker, size_t offset, const uint8_t *bytes,
+                               size_t len)
+{
+    const struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+
+    return message_take_parts(taker, offset, &part, 1);
 }

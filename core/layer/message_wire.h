@@ -82,10 +82,10 @@ struct message_wire {
     /* It ends, its bytes with it, while its peer may wait for them; NULL without contexts. */
     void (*give_up)(struct message_op *op);
 
-    /* Bytes: how many a packet takes to that peer; one is queued, with up to len of them from
+    /* Bytes: how many of them a packet takes; one is queued, with up to len of them from
      * move->at on (so many; 0 without memory); asks for more, if it is time to. Memory of a peer's
      * write is gone: what is wrong, or NULL, and the access has ended. */
-    size_t (*piece_room)(const struct message_peer *peer);
+    size_t (*piece_room)(const struct message_move *move);
     /* While none of the peer's packets waits: bytes that may leave, in few instructions each, until
      * the lower is full. False: none of them; then it is done by piece and flush. May be NULL. */
     bool (*burst)(struct message_move *move);

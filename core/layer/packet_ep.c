@@ -130,7 +130,7 @@ static ssize_t check_send(const struct packet_ep *ep, const struct op *op)
         return -FI_EOPNOTSUPP;
     if (__builtin_expect(op->count > ep->segments, 0))
         return -FI_EINVAL;
-    if (__builtin_expect(op->len > ep->info->ep_attr->max_msg_size, 0))
+    if (__builtin_expect(op->len > ep->info->ep_attr->max_msg_size, 0) && op->len > ep->longest)
         return -FI_EMSGSIZE;
     if (__builtin_expect(op->flags & FI_INJECT && op->len > ep->copy_size, 0))
         return -FI_EMSGSIZE;

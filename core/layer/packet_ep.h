@@ -54,6 +54,7 @@ struct packet_ep {
     struct pool sends; /* the layer's record of each */
     size_t segments;   /* of a message, at most */
     size_t copy_size;  /* bytes of a message that is copied (FI_INJECT) */
+    size_t longest;    /* of a message that is not; 0: max_msg_size of the info */
     /* Receiving. */
     struct recv_queue posted;
     struct list arrived; /* packets that were read, and not looked at: the layer's */

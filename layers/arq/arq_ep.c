@@ -34,6 +34,7 @@ static int packet_room(struct endpoint *base, void *value, size_t *len)
     progress_lock(ep->up.progress);
     peer = peer_map_at(&ep->peers.map, room->addr);
     room->size = (peer && peer->link ? peer->link->session.mtu.size : PATH_MTU_BASE) - ARQ_HEADER;
+    room->train = peer && peer->link ? session_train_room(&peer->link->session) : 0;
     progress_unlock(ep->up.progress);
     if (room->size > most)
         room->size = most;

@@ -64,6 +64,7 @@ struct arq_lower {
     bool late;     /* what has come now may have waited, and may not have been timed */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
+    struct train_port trains;
 };
 
 struct arq_ep {
@@ -128,6 +129,9 @@ void arq_lower_name(struct arq_ep *ep);
 void arq_lower_close(struct arq_ep *ep);
 /* Posts receives up to `feed`. */
 void arq_lower_feed(struct arq_ep *ep);
+/* Entry of the lower's trains: one has come into the chunk of that context. */
+void arq_lower_came(void *ep, void *context, uint64_t flags, const struct train *train,
+                    uint64_t notes);
 /* A datagram is not looked at any more. */
 void arq_lower_put(struct arq_ep *ep, struct arq_buffer *buffer);
 /* The peers' packets may be marked by the network: it tells of that from now on. */
@@ -185,6 +189,14 @@ void arq_head_done(struct arq_ep *ep, struct arq_head *head);
 /* Sends a packet of no session. False: the lower takes nothing now. */
 bool arq_send_bare(struct arq_ep *ep, fi_addr_t to, const uint8_t *bytes, size_t len);
 
+/* ---- arq_train.c ---- */
+
+/* Before the lower is enabled: trains come and go, if it has them. */
+void arq_trains_open(struct arq_ep *ep);
+/* Entries of the session's config. */
+enum session_taken arq_transmit_train(struct session *session, const struct session_train *train);
+bool arq_deliver_parts(struct session *session, const struct iovec *parts, size_t count);
+
 /* ---- arq_receive.c ---- */
 
 /* A receive of our own that takes many datagrams. */
@@ -202,6 +214,7 @@ struct arq_buffer {
     struct arq_chunk *chunk; /* NULL: it is in `bytes` */
     const uint8_t *packet;   /* behind the prefix */
     size_t len;              /* of the datagram, behind the prefix */
+    size_t segment;          /* of a train: of each datagram but the last; else 0 */
     fi_addr_t src;           /* the lower's */
     struct arq_addr from;    /* where src is none, and the lower says; saved: the sender */
     uint64_t note;           /* OPT_NOTE_ */
@@ -210,6 +223,8 @@ struct arq_buffer {
 };
 
 bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len);
+/* Its peer, as the upper is told. */
+fi_addr_t arq_source(struct session *session);
 /* Messages that one sender may be told to send. */
 uint64_t arq_credit(struct arq_ep *ep);
 /* Messages that were kept, and senders that wait for room, of arq_run. */

@@ -90,6 +90,7 @@ static void received(struct arq_ep *ep, struct arq_buffer *buffer, size_t len, u
                      fi_addr_t src)
 {
     buffer->len = len > ep->lower.prefix ? len - ep->lower.prefix : 0;
+    buffer->segment = 0;
     buffer->note = ep->lower.notes ? data : 0;
     buffer->src = src;
     list_attach(&buffer->link, &ep->up.arrived);
@@ -141,6 +142,19 @@ static ssize_t sink_writeerr(struct fid_peer_cq *sink, const struct fi_cq_err_en
     else
         arq_lower_put(ep, buffer);
     return 0;
+}
+
+void arq_lower_came(void *arg, void *context, uint64_t flags, const struct train *train,
+                    uint64_t notes)
+{
+    struct arq_ep *ep = arg;
+    struct arq_buffer *buffer = arrival(ep, context, flags, train->bytes);
+
+    if (!buffer)
+        return;
+    buffer->from.len = 0;
+    received(ep, buffer, train->len, notes, train->peer);
+    buffer->segment = train->segment;
 }
 
 static struct fi_ops_cq_owner sink_ops = {
@@ -423,6 +437,7 @@ int arq_lower_enable(struct arq_ep *ep)
         return rc;
     bind_events(ep);
     set_options(ep);
+    arq_trains_open(ep);
     ep->lower.holds = held_by_lower(ep);
     return fi_enable(ep->lower.ep);
 }

@@ -127,16 +127,24 @@ static void take_saved(struct arq_ep *ep)
     }
 }
 
-bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len)
+fi_addr_t arq_source(struct session *session)
 {
-    struct arq_link *link = arq_link_of(session);
+    const struct arq_link *link = arq_link_of(session);
     struct arq_ep *ep = link->ep;
-    struct packet_message message = {.bytes = bytes, .len = len, .src = FI_ADDR_NOTAVAIL};
 
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
         arq_take_av_changes(ep); /* the upper may have learnt of the peer from the last message */
     if (link->peer && link->peer->addr != FI_ADDR_NOTAVAIL && ep->up.base.caps & FI_SOURCE)
-        message.src = av_source(ep->up.base.av, link->peer->addr);
+        return av_source(ep->up.base.av, link->peer->addr);
+    return FI_ADDR_NOTAVAIL;
+}
+
+bool arq_deliver(struct session *session, const uint8_t *bytes, size_t len)
+{
+    struct arq_link *link = arq_link_of(session);
+    struct arq_ep *ep = link->ep;
+    struct packet_message message = {.bytes = bytes, .len = len, .src = arq_source(session)};
+
     if (ep->reader.read)
         return ep->reader.read(ep->reader.arg, bytes, len, message.src);
     if (list_empty(&ep->up.saved) && packet_ep_receive(&ep->up, &message))

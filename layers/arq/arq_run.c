@@ -78,6 +78,52 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
     attend(ep, link, now);
 }
 
+/* Gives the session the train that buffer->packet begins, of so many bytes that lie end to end:
+ * how many bytes the train has; 0: there is none, or the packet is to be taken by itself. */
+static size_t take_pieces(struct arq_ep *ep, const struct arq_buffer *buffer, size_t left,
+                          uint64_t now)
+{
+    const uint8_t *bytes = buffer->packet;
+    size_t segment = buffer->segment;
+    struct arq_header header;
+    struct arq_link *link;
+    unsigned count;
+
+    if (arq_header_get(bytes, buffer->len, &header) != ARQ_FINE || header.type != ARQ_DATA)
+        return 0;
+    count = arq_train_get(bytes, left, segment, &header);
+    link = count > 1 ? arq_link_find(&ep->peers, header.to) : NULL;
+    if (!link)
+        return 0;
+    left = left < count * segment ? left : count * segment;
+    header.late = ep->lower.late && !OPT_NOTE_WAITED_NS(buffer->note);
+    if (!session_receive_train(&link->session, ep->read, &header, bytes, left, segment, count,
+                               OPT_NOTE_ECN(buffer->note) == CONGESTED))
+        return 0;
+    arq_talks(link, now);
+    attend(ep, link, now);
+    return left;
+}
+
+/* Takes datagrams that came together: trains of sessions whole, all others one by one. */
+static void take_train(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t now)
+{
+    size_t len = buffer->len, at = 0, next;
+    const uint8_t *bytes = buffer->packet;
+
+    for (; at < len; at = next) {
+        size_t left = len - at;
+
+        buffer->packet = bytes + at;
+        buffer->len = left < buffer->segment ? left : buffer->segment;
+        next = at + take_pieces(ep, buffer, left, now);
+        if (next == at) {
+            take_packet(ep, buffer, now);
+            next = at + buffer->len;
+        }
+    }
+}
+
 static void take_arrived(struct arq_ep *ep, uint64_t now)
 {
     while (!list_empty(&ep->up.arrived)) {
@@ -86,7 +132,10 @@ static void take_arrived(struct arq_ep *ep, uint64_t now)
         list_detach(&buffer->link);
         ep->current = buffer;
         ep->read = came_at(buffer, now);
-        take_packet(ep, buffer, now);
+        if (buffer->segment)
+            take_train(ep, buffer, now);
+        else
+            take_packet(ep, buffer, now);
         give_back(ep, buffer);
     }
 }

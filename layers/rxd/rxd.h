@@ -22,6 +22,7 @@ enum {
     RXD_INJECT = 1024,
     RXD_FIRST = 2048,       /* bytes with the request of what is larger than a packet */
     RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
+    RXD_AHEAD = 2 << 20,    /* bytes asked for in advance, of few packets fewer */
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
     RXD_UNASKED = 64 << 10, /* bytes behind a message that come, or leave, unasked, at most */
@@ -99,6 +100,7 @@ struct rxd_peer {
     uint8_t known;         /* one value, so that a quick message looks once */
     bool answer : 1;       /* the peer does not know its number */
     bool lends : 1;        /* it knows RXD_LENT, RXD_BORROWS, RXD_SEGMENTS */
+    bool trains : 1;       /* it takes DATA of more bytes than a packet of its lower has */
     uint8_t own_len;       /* of the name; 0: it is an IP address */
     uint8_t unasked;       /* bytes that it takes so, in RXD_UNASKED_UNIT */
     /* Out. base.out has packets without an order. */
@@ -119,6 +121,7 @@ struct rxd_ep {
     struct rxd_name name; /* an own one is in own_name */
     uint8_t own_name[ADDR_OWN_MAX];
     size_t heads, room;  /* bytes for heads, for records */
+    bool in_place;       /* packets are read in the lower's memory */
     bool gathers;        /* the lower takes packets from the application's memory */
     bool reads;          /* it reads memory of peers, */
     bool stops;          /* and stops when it is told to, */
@@ -281,19 +284,23 @@ void rxd_sent(struct message_packet *packet, int err);
 enum message_fate rxd_in_packet(struct message_packet *packet, fi_addr_t src);
 /* The lower's reader (OPT_READER). */
 bool rxd_in_read(void *ep, const uint8_t *bytes, size_t len, uint64_t src);
+bool rxd_in_read_parts(void *ep, const struct iovec *parts, size_t count, uint64_t src);
 /* Carries out what is next, and sends. */
 void rxd_run(struct message_peer *peer);
 
 /* ---- rxd_move.c ---- */
 
-size_t rxd_piece_room(const struct message_peer *peer);
+size_t rxd_piece_room(const struct message_move *move);
 size_t rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
 /* How many bytes may leave behind a message that is posted, unasked. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
 /* Queues so many, from op's move on, behind its request. Breaks the peer without memory. */
 void rxd_follow(struct rxd_op *op, size_t follows);
+/* DATA, whose payload is in the record, or in several places. */
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
+const char *rxd_take_parts(struct rxd_peer *peer, const struct rxd_record *record,
+                           const struct iovec *parts, size_t count);
 void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record);
 /* The segments of len bytes from byte `at` on, of at most MESSAGE_IOV: how many. */
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,

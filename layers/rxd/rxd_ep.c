@@ -10,8 +10,7 @@
 #include "layers/rxd/rxd.h"
 
 enum {
-    AHEAD_BYTES = 2 << 20, /* of data asked for in advance, in packets within bounds */
-    AHEAD_LEAST = 32,
+    AHEAD_LEAST = 32, /* packets of data asked for in advance */
     AHEAD_MOST = 256,
     INDEX_BITS = 20,
 };
@@ -62,7 +61,7 @@ static int named(struct message_ep *base, const union addr_raw *raw, size_t len)
 
 static unsigned ahead_of(size_t room)
 {
-    unsigned ahead = AHEAD_BYTES / (unsigned)room;
+    unsigned ahead = RXD_AHEAD / (unsigned)room;
 
     return ahead < AHEAD_LEAST ? AHEAD_LEAST : ahead > AHEAD_MOST ? AHEAD_MOST : ahead;
 }
@@ -94,12 +93,18 @@ static int open_ep(struct message_ep *base)
 static void read_in_place(struct message_ep *ep)
 {
     const struct packet_reader reader = {
-        .of = ep->lower, .room = MESSAGE_RECEIVES, .read = rxd_in_read, .arg = ep};
+        .of = ep->lower,
+        .room = MESSAGE_RECEIVES,
+        .read = rxd_in_read,
+        .read_parts = rxd_in_read_parts,
+        .arg = ep,
+    };
 
     if (ep->prefix ||
         fi_setopt(&ep->lower->fid, FI_OPT_ENDPOINT, OPT_READER, &reader, sizeof(reader)))
         return;
     ep->receives = 0;
+    rxd_ep_of(ep)->in_place = true;
 }
 
 /* The bytes that its lower reads at once; none, where it says nothing of accesses by themselves. */

@@ -3,6 +3,7 @@
  * Packets in. Requests are carried out in the order of their sender; packets that have come too
  * early are held back, at most a window of them. Answers and data are taken as they come.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -11,7 +12,8 @@
 #include "layers/rxd/rxd.h"
 
 enum {
-    MEET_MS = 100, /* between two looks through the address vector */
+    MEET_MS = 100,  /* between two looks through the address vector */
+    RXD_PARTS = 64, /* of a packet in the lower's memory, at most */
 };
 
 /* A packet. */
@@ -20,6 +22,10 @@ struct incoming {
     struct rxd_records records;
     fi_addr_t src; /* as the lower told */
     uint32_t sequence;
+    /* A packet of one DATA: the places that its bytes are in; else none. */
+    const struct iovec *parts;
+    size_t part_count;
+    const struct rxd_record *data;
     bool deferred; /* it came before */
     bool next;     /* of a life that is not there yet */
 };
@@ -254,6 +260,14 @@ static void read_records(struct rxd_peer *peer, struct rxd_records *records)
         message_peer_break(&peer->base, FI_EPROTO, wrong);
 }
 
+static void read_parts(struct rxd_peer *peer, const struct incoming *incoming)
+{
+    const char *wrong = rxd_take_parts(peer, incoming->data, incoming->parts, incoming->part_count);
+
+    if (wrong)
+        message_peer_break(&peer->base, FI_EPROTO, wrong);
+}
+
 /* May the next request be carried out? Bytes that follow one may in any case: there is room for
  * them, and a receive may wait for them. */
 static bool is_free(struct rxd_peer *peer)
@@ -363,7 +377,10 @@ static enum message_fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size
                                              .ordered = head.flags & RXD_ORDERED};
     if (incoming->records.ordered)
         return take_ordered(incoming);
-    read_records(peer, &incoming->records);
+    if (incoming->parts)
+        read_parts(peer, incoming);
+    else
+        read_records(peer, &incoming->records);
     return MESSAGE_OVER;
 }
 
@@ -447,4 +464,38 @@ bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
     message_peer_break(&incoming.peer->base, FI_ENOMEM,
                        "no memory for a packet"); /* it is half done */
     return true;
+}
+
+/* Of a packet that is not all data: put together. */
+static bool read_whole(struct rxd_ep *ep, const struct iovec *parts, size_t count, uint64_t src)
+{
+    size_t len = iov_bytes(parts, count);
+    uint8_t *bytes = malloc(len);
+    bool taken;
+
+    if (!bytes)
+        return false;
+    iov_gather(parts, count, 0, bytes, len);
+    taken = rxd_in_read(ep, bytes, len, src);
+    free(bytes);
+    return taken;
+}
+
+bool rxd_in_read_parts(void *arg, const struct iovec *parts, size_t count, uint64_t src)
+{
+    struct rxd_ep *ep = rxd_ep_of(arg);
+    struct iovec payload[RXD_PARTS];
+    struct rxd_record record;
+    struct incoming incoming = {.src = src, .parts = payload, .part_count = count, .data = &record};
+    const uint8_t *raw = parts[0].iov_base;
+    const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
+
+    if (count > RXD_PARTS || !rxd_data_get(raw, parts[0].iov_len, iov_bytes(parts, count), &record))
+        return read_whole(ep, parts, count, src);
+    if (!ep->base.buckets)
+        return true; /* as above */
+    memcpy(payload, parts, count * sizeof(*parts));
+    payload[0].iov_base = (char *)payload[0].iov_base + heads;
+    payload[0].iov_len -= heads;
+    return take_packet(ep, raw, parts[0].iov_len, &incoming) != MESSAGE_LATER;
 }

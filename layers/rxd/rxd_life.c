@@ -146,7 +146,7 @@ void rxd_life_end(struct rxd_peer *peer, bool ours)
     peer->known = past && past->left ? RXD_LEFT : 0;
     peer->answer = false;
     peer->unasked = 0;
-    peer->lends = false;
+    peer->lends = peer->trains = false;
     if (past)
         past->left = false;
 }
@@ -222,6 +222,7 @@ static enum rxd_hearing begin(struct rxd_peer *peer, const struct rxd_head *head
     peer->theirs = head->giving;
     peer->unasked = head->unasked;
     peer->lends = head->abilities & RXD_LENDS;
+    peer->trains = head->abilities & RXD_TRAINS;
     return RXD_HEARD;
 }
 

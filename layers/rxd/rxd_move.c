@@ -40,17 +40,36 @@ static void fill(struct rxd_packet *packet, const struct message_move *move, uin
     }
 }
 
-/* Of a packet that goes to that peer in one piece, as far as the lower tells. */
-size_t rxd_piece_room(const struct message_peer *peer)
+/* Of a packet that goes to that peer in one piece, as far as the lower tells, and of several that
+ * leave together: bytes of both with our heads. */
+static struct packet_room room_to(const struct message_peer *peer)
 {
     const struct rxd_ep *ep = rxd_ep_of(peer->ep);
     struct packet_room room = {.addr = peer->lower};
-    size_t len = sizeof(room);
+    size_t len = sizeof(room), most = ep->heads + ep->room;
 
-    if (fi_getopt(&ep->base.lower->fid, FI_OPT_ENDPOINT, OPT_PACKET_ROOM, &room, &len) ||
-        room.size < MESSAGE_LEAST_PACKET || room.size - ep->heads > ep->room)
-        return ep->room - RXD_RECORD_SIZE;
-    return room.size - ep->heads - RXD_RECORD_SIZE;
+    if (fi_getopt(&ep->base.lower->fid, FI_OPT_ENDPOINT, OPT_PACKET_ROOM, &room, &len))
+        return (struct packet_room){.size = most};
+    if (room.size < MESSAGE_LEAST_PACKET || room.size > most)
+        room.size = most;
+    if (room.train > RXD_PAYLOAD_MAX)
+        room.train = RXD_PAYLOAD_MAX;
+    return room;
+}
+
+static size_t piece_room(const struct message_peer *peer)
+{
+    return room_to(peer).size - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
+}
+
+/* Memory of the application's may go in several packets as one message of the lower's. */
+size_t rxd_piece_room(const struct message_move *move)
+{
+    const struct message_peer *peer = move->peer;
+    struct packet_room room = room_to(peer);
+    bool together = move->direct && rxd_peer_of(move->peer)->trains && room.train > room.size;
+
+    return (together ? room.train : room.size) - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
 }
 
 static void put_piece(struct rxd_packet *packet, struct message_move *move,
@@ -85,7 +104,7 @@ size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
     if (!most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
         peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
         return 0;
-    room = (RXD_WINDOW / 2 - used) * rxd_piece_room(&peer->base);
+    room = (RXD_WINDOW / 2 - used) * piece_room(&peer->base);
     if (most > RXD_UNASKED)
         most = RXD_UNASKED;
     return most < room ? most : room;
@@ -95,7 +114,7 @@ void rxd_follow(struct rxd_op *op, size_t follows)
 {
     struct message_move *move = &op->base.move;
     struct rxd_record record = {.kind = RXD_FOLLOW, .id = message_handle_id(&op->base.handle)};
-    size_t room = rxd_piece_room(move->peer);
+    size_t room = piece_room(move->peer);
 
     op->unasked = move->at;
     for (; follows; follows -= record.len) {
@@ -128,11 +147,21 @@ static bool asks_again(struct message_taker *taker)
     return again;
 }
 
+/* Of trains there are few. */
+static size_t pull_window(const struct message_peer *peer)
+{
+    const struct rxd_ep *ep = rxd_ep_of(peer->ep);
+
+    if (ep->in_place && rxd_peer_of(peer)->trains)
+        return RXD_AHEAD;
+    return peer->ep->ahead * (ep->room - RXD_RECORD_SIZE);
+}
+
 /* Again when half of a window has come. */
 void rxd_pull(struct message_taker *taker)
 {
     struct message_peer *peer = taker->handle->peer;
-    size_t window = peer->ep->ahead * (rxd_ep_of(peer->ep)->room - RXD_RECORD_SIZE);
+    size_t window = pull_window(peer);
 
     if (taker->asked == taker->want || taker->asked > taker->got + window / 2)
         return;
@@ -167,7 +196,8 @@ void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record)
     message_inbound_end(inbound, FI_ECONNRESET);
 }
 
-const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record)
+const char *rxd_take_parts(struct rxd_peer *peer, const struct rxd_record *record,
+                           const struct iovec *parts, size_t count)
 {
     const unsigned kinds =
         1U << MESSAGE_READ | 1U << MESSAGE_ATOMIC | 1U << MESSAGE_INBOUND | 1U << MESSAGE_WRITTEN;
@@ -176,5 +206,12 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 
     if (!taker || !taker->handle)
         return NULL; /* it has ended since it asked */
-    return message_take_bytes(taker, record->size, record->payload, record->len);
+    return message_take_parts(taker, record->size, parts, count);
+}
+
+const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    const struct iovec part = {(void *)(uintptr_t)record->payload, record->len};
+
+    return rxd_take_parts(peer, record, &part, 1);
 }

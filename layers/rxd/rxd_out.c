@@ -107,7 +107,7 @@ static __attribute__((noinline)) uint8_t *put_introduction(struct rxd_packet *pa
         .sequence = packet->ordered ? packet->sequence : 0,
         .ack = peer->next_in,
         .unasked = RXD_UNASKED / RXD_UNASKED_UNIT,
-        .abilities = RXD_LENDS,
+        .abilities = rxd_ep_of(peer->base.ep)->in_place ? RXD_LENDS | RXD_TRAINS : RXD_LENDS,
         .name = rxd_ep_of(peer->base.ep)->name,
     };
     uint8_t *start;

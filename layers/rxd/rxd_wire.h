@@ -29,6 +29,7 @@ enum {
     RXD_CONTEXTS = 64,       /* receive contexts of an endpoint, at most */
     RXD_UNASKED_UNIT = 1024, /* bytes that `unasked` of an introduction counts */
     RXD_LENDS = 1,           /* an ability: it knows LENT, BORROWS, SEGMENTS */
+    RXD_TRAINS = 2,          /* an ability: it takes DATA of up to RXD_PAYLOAD_MAX bytes */
 };
 
 enum rxd_head_flag {
@@ -47,11 +48,12 @@ struct rxd_head {
     uint32_t sequence; /* of an ordered packet; of others 0 */
     uint32_t ack;      /* ordered packets below were carried out */
     /* With RXD_INTRO: */
-    uint32_t life;        /* the sender's, for this receiver: random, not 0 */
-    uint32_t view;        /* the receiver's life that the sender knows, or 0 */
-    uint32_t giving;      /* the number that the receiver is to use */
-    uint8_t unasked;      /* it takes so much of a message unasked; 0: it knows no such bytes */
-    uint8_t abilities;    /* RXD_LENDS; bits that mean nothing to us are those of later ones */
+    uint32_t life;   /* the sender's, for this receiver: random, not 0 */
+    uint32_t view;   /* the receiver's life that the sender knows, or 0 */
+    uint32_t giving; /* the number that the receiver is to use */
+    uint8_t unasked; /* it takes so much of a message unasked; 0: it knows no such bytes */
+    uint8_t
+        abilities; /* RXD_LENDS, RXD_TRAINS; bits that mean nothing to us are those of later ones */
     struct rxd_name name; /* of the sender; points into the packet */
 };
 
@@ -164,6 +166,24 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
 {
     memset(record, 0, offsetof(struct rxd_record, places));
     record->kind = (uint8_t)kind;
+}
+
+/* The first bytes of a packet: has it no introduction, no order, and is all of it one DATA? Then
+ * that is *record, whose payload begins behind both. */
+static inline bool rxd_data_get(const uint8_t *raw, size_t first, size_t len,
+                                struct rxd_record *record)
+{
+    const uint8_t *at = raw + RXD_HEAD_SIZE;
+    const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
+
+    if (first < heads || raw[3] || get32(at) != (RXD_DATA | (uint32_t)(len - heads) << 16) ||
+        len - heads > RXD_PAYLOAD_MAX)
+        return false;
+    rxd_record_init(record, RXD_DATA);
+    record->id = get32(at + 4);
+    record->size = get64(at + 8);
+    record->len = len - heads;
+    return true;
 }
 
 /* The segments of a record, which was read from a packet; its bytes are still valid. */

@@ -487,7 +487,7 @@ void srd_refuse(struct srd_peer *peer, const struct srd_header *header);
 
 /* ---- srd_move.c ---- */
 
-size_t srd_piece_room(const struct message_peer *peer);
+size_t srd_piece_room(const struct message_move *move);
 size_t srd_piece(struct message_move *move, size_t len);
 void srd_pull(struct message_taker *taker);
 /* A packet of the peer's about bytes that move: what is wrong with it, or NULL. */

@@ -141,7 +141,7 @@ bool srd_burst_data(struct message_move *move)
 {
     struct message_peer *peer = move->peer;
     struct srd_header header = {.type = SRD_CTSDATA, .recv_id = move->taker};
-    size_t from = move->at, size = srd_piece_room(peer);
+    size_t from = move->at, size = srd_piece_room(move);
     size_t most = (peer->ep->ahead - move->pending) * size, left = move->limit - from;
 
     if (may_begin(move))

@@ -6,9 +6,9 @@
 
 /* ---- Out ---- */
 
-size_t srd_piece_room(const struct message_peer *peer)
+size_t srd_piece_room(const struct message_move *move)
 {
-    return peer->ep->packet_size - SRD_DATA_HEAD;
+    return move->peer->ep->packet_size - SRD_DATA_HEAD;
 }
 
 size_t srd_piece(struct message_move *move, size_t len)

@@ -69,6 +69,9 @@ struct udp_ep {
     bool gro;                /* UDP_GRO is on */
     bool gro_wanted;         /* there was a receive that takes what it brings */
     bool gro_refused;
+    void (*train_came)(void *arg, void *context, uint64_t flags, const struct train *train,
+                       uint64_t notes); /* of OPT_TRAINS, or NULL */
+    void *train_arg;
     bool knows_sources, source_err;
     uint32_t notes; /* OPT_NOTES_ */
     struct udp_known source_known;
@@ -120,6 +123,14 @@ extern struct fi_ops_cm udp_cm_ops;
 
 ssize_t udp_post(struct ep *ep, struct op *op);
 int udp_cancel(struct endpoint *ep, void *context);
+/* Where what is sent to that peer with those flags goes, or NULL. Progress domain locked. */
+const struct sockaddr *udp_target(struct udp_ep *ep, fi_addr_t peer, uint64_t flags);
+
+/* ---- udp_train.c ---- */
+
+/* OPT_TRAINS. */
+int udp_train_ask(struct endpoint *ep, void *value, size_t *len);
+int udp_train_set(struct endpoint *ep, const void *value, size_t len);
 
 /* ---- udp_receive.c ---- */
 

@@ -118,5 +118,6 @@ const struct endpoint_option udp_options[] = {
     {.name = FI_OPT_SHARED_MEMORY_PERMITTED, .kind = OPTION_FUNCTION, .set = set_shared_memory},
     {.name = OPT_KEPT, .kind = OPTION_SIZE, .size = udp_ep_kept},
     {.name = OPT_DROPS, .kind = OPTION_SIZE, .size = udp_ep_drops},
+    {.name = OPT_TRAINS, .kind = OPTION_FUNCTION, .set = udp_train_set, .answer = udp_train_ask},
     {.name = 0},
 };

@@ -79,15 +79,15 @@ static const struct sockaddr *parse_target(struct udp_ep *ep, fi_addr_t peer, co
     return &target->addr.sa;
 }
 
-static const struct sockaddr *find_target(struct udp_ep *ep, const struct op *op)
+const struct sockaddr *udp_target(struct udp_ep *ep, fi_addr_t peer, uint64_t flags)
 {
     const void *addr;
 
-    if (__builtin_expect(op->flags & FI_MULTICAST || udp_group_is(op->peer), 0))
-        return udp_group_target(ep, op->peer);
-    addr = av_addr(ep->base.av, op->peer);
+    if (__builtin_expect(flags & FI_MULTICAST || udp_group_is(peer), 0))
+        return udp_group_target(ep, peer);
+    addr = av_addr(ep->base.av, peer);
     if (addr && __builtin_expect(ep->addr_format == FI_ADDR_STR, 0))
-        return parse_target(ep, op->peer, addr);
+        return parse_target(ep, peer, addr);
     return addr;
 }
 
@@ -234,7 +234,7 @@ static __attribute__((noinline)) ssize_t gather_send(struct udp_ep *ep, const st
 
 static inline ssize_t send_locked(struct udp_ep *ep, const struct op *op)
 {
-    const struct sockaddr *to = find_target(ep, op);
+    const struct sockaddr *to = udp_target(ep, op->peer, op->flags);
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return -FI_EOPBADSTATE;

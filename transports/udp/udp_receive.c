@@ -4,7 +4,8 @@
  *
  *   plain receives        one recvmsg for the first, or one recvmmsg for as many as came last time
  *   multi-receive         one recvmsg for each datagram, behind the one before it
- *   with UDP_GRO on       one recvmsg may bring several datagrams of one length, end to end
+ *   with UDP_GRO on       one recvmsg may bring several datagrams of one length, end to end, which
+ *                         an upper may take as they are (OPT_TRAINS)
  *   a lone datagram       one recvfrom, until several have come at once (`many`)
  *
  * What may be longer than the buffer that is next (several datagrams, or the rest of a
@@ -264,6 +265,29 @@ static void deliver_slice(struct udp_ep *ep, const struct arrival *arrival, size
         recv_queue_pop(&ep->posted);
     }
     deliver(ep, arrival, &delivery);
+}
+
+/* Likewise several datagrams, which end to end are all that was read, of a peer that is known:
+ * false where it is not, or the upper takes each by itself. */
+static bool deliver_train(struct udp_ep *ep, const struct arrival *arrival, size_t len)
+{
+    fi_addr_t src = ep->train_came ? source_of(ep, &arrival->from) : FI_ADDR_NOTAVAIL;
+    struct posted_recv *rx = recv_queue_at(&ep->posted, 0);
+    struct train train = {
+        .bytes = (char *)rx->iov[0].iov_base + rx->offset, .len = len, .segment = arrival->segment};
+    void *context = rx->context;
+    uint64_t flags = FI_MSG | FI_RECV;
+
+    if (src == FI_ADDR_NOTAVAIL)
+        return false;
+    train.peer = av_source(ep->base.av, src);
+    rx->offset += len;
+    if (rx->room == rx->offset || rx->room - rx->offset < rx->min) {
+        flags |= FI_MULTI_RECV;
+        recv_queue_pop(&ep->posted);
+    }
+    ep->train_came(ep->train_arg, context, flags, &train, arrival->notes);
+    return true;
 }
 
 /* The first receive, a multi-receive buffer, is given back: the next datagram does not fit. */
@@ -550,6 +574,8 @@ static void deliver_multi(struct udp_ep *ep, const struct arrival *arrival,
     }
     if (kept < arrival->len)
         move_to_spill(ep, rest, 1, kept, arrival);
+    else if (kept > arrival->segment && deliver_train(ep, arrival, kept))
+        return;
     for (size_t at = 0; at < kept;) {
         size_t len = next_len(arrival, kept - at);
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Trains: pieces of a message that leave, and come, together (core/arq/packet.h), where the lower
+ * takes and gives them so (OPT_TRAINS), and no layer is in between.
+ */
+#include <string.h>
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "core/base/log.h"
+#include "layers/arq/arq_ep.h"
+
+/* ---- Out ---- */
+
+/* Bytes of a message, from where the last ones ended. */
+struct cursor {
+    const struct iovec *iov; /* the rest of the first begins at `at` */
+    size_t at;
+};
+
+static struct iovec *take_bytes(struct cursor *from, size_t len, struct iovec *to)
+{
+    while (len) {
+        size_t left = from->iov->iov_len - from->at, take = left < len ? left : len;
+
+        if (take) {
+            *to++ = (struct iovec){(char *)from->iov->iov_base + from->at, take};
+            from->at += take;
+            len -= take;
+        }
+        if (from->at == from->iov->iov_len)
+            *from = (struct cursor){.iov = from->iov + 1};
+    }
+    return to;
+}
+
+static struct cursor cursor_at(const struct arq_send *send, size_t at)
+{
+    struct cursor cursor = {.iov = send->iov, .at = at};
+
+    while (cursor.at && cursor.at >= cursor.iov->iov_len)
+        cursor.at -= cursor.iov++->iov_len;
+    return cursor;
+}
+
+enum session_taken arq_transmit_train(struct session *session, const struct session_train *train)
+{
+    const struct arq_send *send = object_of(train->message, struct arq_send, message);
+    struct arq_link *link = arq_link_of(session);
+    struct arq_ep *ep = link->ep;
+    struct cursor from = cursor_at(send, train->at);
+    struct iovec iov[2 * ARQ_PIECES + ARQ_SEGMENTS + 1], *end = iov;
+    size_t left = train->count;
+    ssize_t rc;
+
+    for (unsigned i = 0; i < train->pieces; i++) {
+        size_t len = left < train->size ? left : train->size;
+
+        *end++ = (struct iovec){(void *)(uintptr_t)(train->headers + i * (size_t)ARQ_HEADER),
+                                ARQ_HEADER};
+        end = take_bytes(&from, len, end);
+        left -= len;
+    }
+    rc = ep->lower.trains.send(
+        ep->lower.trains.lower,
+        &(struct train){.peer = link->peer->lower,
+                        .iov = iov,
+                        .count = (size_t)(end - iov),
+                        .len = train->pieces * (size_t)ARQ_HEADER + train->count,
+                        .segment = ARQ_HEADER + train->size});
+    if (rc == -FI_ENOSYS)
+        ep->config.transmit_train = NULL;
+    if (rc && rc != -FI_EAGAIN)
+        LOG_INFO("arq", FI_LOG_EP_DATA, "packets leave one by one: %s", fi_strerror((int)-rc));
+    return !rc ? SESSION_TAKEN : rc == -FI_EAGAIN ? SESSION_FULL : SESSION_REFUSED;
+}
+
+/* ---- In ---- */
+
+bool arq_deliver_parts(struct session *session, const struct iovec *parts, size_t count)
+{
+    struct arq_ep *ep = arq_link_of(session)->ep;
+
+    return ep->reader.read_parts(ep->reader.arg, parts, count, arq_source(session));
+}
+
+void arq_trains_open(struct arq_ep *ep)
+{
+    struct train_port *port = &ep->lower.trains;
+    struct fid *fid = &ep->lower.ep->fid;
+    size_t len = sizeof(*port);
+
+    *port = (struct train_port){.of = ep->lower.ep, .came = arq_lower_came, .arg = ep};
+    if (ep->lower.prefix || fi_getopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, &len))
+        return;
+    if (port->send) {
+        ep->config.transmit_train = arq_transmit_train;
+        ep->up.longest = ARQ_PIECES * (size_t)(PATH_MTU_BASE - ARQ_HEADER);
+    }
+    if (ep->lower.chunk)
+        fi_setopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, sizeof(*port));
+    if (ep->reader.read_parts)
+        ep->config.deliver_parts = arq_deliver_parts;
+}

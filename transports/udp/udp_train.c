@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Trains (OPT_TRAINS of core/base/seam.h): many datagrams of one length by one call, which the
+ * kernel or the device cuts (UDP_SEGMENT). */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "transports/udp/udp_ep.h"
+
+enum {
+    TRIES = 8 /* of a call that fails for what was sent before */
+};
+
+/* The note to the kernel of how long each datagram is. */
+union cut {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+/* By the main socket; to NULL: by that of the hot peer. */
+static ssize_t call_kernel(const struct udp_ep *ep, const struct train *train,
+                           const struct sockaddr *to)
+{
+    uint16_t segment = (uint16_t)train->segment;
+    union cut cut;
+    struct msghdr header = {
+        .msg_name = (void *)(uintptr_t)to,
+        .msg_namelen = to ? addr_size(to) : 0,
+        .msg_iov = (struct iovec *)(uintptr_t)train->iov,
+        .msg_iovlen = train->count,
+        .msg_control = cut.bytes,
+        .msg_controllen = sizeof(cut.bytes),
+    };
+
+    memset(&cut, 0, sizeof(cut));
+    cut.header.cmsg_level = SOL_UDP;
+    cut.header.cmsg_type = UDP_SEGMENT;
+    cut.header.cmsg_len = CMSG_LEN(sizeof(segment));
+    memcpy(CMSG_DATA(&cut.header), &segment, sizeof(segment));
+    return sendmsg(to ? ep->main.fd : ep->hot.sock.fd, &header, MSG_DONTWAIT);
+}
+
+/* Errors by which the kernel says that a socket or device cannot cut at all. */
+static bool is_final(int err)
+{
+    return err == EIO || err == EOPNOTSUPP || err == ENOPROTOOPT;
+}
+
+static ssize_t refused(struct udp_ep *ep, const struct train *train, int err)
+{
+    if (err == ENOBUFS && udp_refusal_lasts(&ep->refusal, train->segment, clock_ns()))
+        return 0; /* lost */
+    if (udp_is_full(err))
+        return -FI_EAGAIN;
+    if (is_final(err)) {
+        ep->gso = false;
+        LOG_INFO(ep->fabric->base.part, FI_LOG_EP_DATA,
+                 "datagrams are sent one by one: UDP_SEGMENT: %s", strerror(err));
+        return -FI_ENOSYS;
+    }
+    return -err;
+}
+
+static ssize_t send_train(struct udp_ep *ep, const struct train *train, const struct sockaddr *to)
+{
+    bool hot = udp_hot_is(&ep->hot, to);
+    ssize_t rc = call_kernel(ep, train, hot ? NULL : to);
+
+    if (rc < 0 && hot && !udp_is_full(errno)) {
+        udp_hot_cool(&ep->hot);
+        rc = call_kernel(ep, train, to);
+    }
+    /* The kernel tells of an earlier datagram's end with the next call, once. */
+    for (int i = 0; rc < 0 && i < TRIES && !udp_is_full(errno) && ep->base.eq; i++) {
+        int err = errno;
+
+        if (!udp_errors_read(ep))
+            return refused(ep, train, err);
+        rc = call_kernel(ep, train, to);
+    }
+    if (rc < 0)
+        return refused(ep, train, errno);
+    udp_refusal_taken(&ep->refusal, train->segment);
+    for (size_t at = 0; pcap_on(ep->main.flow) && at < train->len; at += train->segment)
+        pcap_datagram(ep->main.flow, false, to, train->iov, train->count, at,
+                      train->len - at < train->segment ? train->len - at : train->segment);
+    return 0;
+}
+
+static ssize_t send_locked(struct udp_ep *ep, const struct train *train)
+{
+    const struct sockaddr *to = udp_target(ep, train->peer, 0);
+
+    if (progress_forked(ep->base.binding.progress))
+        return -FI_EOPBADSTATE;
+    if (!to || !ep->base.enabled)
+        return -FI_EINVAL;
+    if (!ep->gso)
+        return -FI_ENOSYS;
+    if (udp_batch_waiting(ep->batch))
+        udp_batch_flush(ep);
+    return udp_batch_waiting(ep->batch) ? -FI_EAGAIN : send_train(ep, train, to);
+}
+
+static ssize_t post_train(void *lower, const struct train *train)
+{
+    struct udp_ep *ep = lower;
+    ssize_t rc;
+
+    progress_lock(ep->base.binding.progress);
+    rc = send_locked(ep, train);
+    progress_unlock(ep->base.binding.progress);
+    return rc;
+}
+
+int udp_train_ask(struct endpoint *base, void *value, size_t *len)
+{
+    struct udp_ep *ep = udp_ep_of(base);
+    struct train_port *port = value;
+
+    if (*len != sizeof(*port))
+        return -FI_EINVAL;
+    if (port->of != &ep->fid)
+        return -FI_ENOPROTOOPT;
+    port->send = ep->gso ? post_train : NULL;
+    port->lower = ep;
+    return 0;
+}
+
+int udp_train_set(struct endpoint *base, const void *value, size_t len)
+{
+    struct udp_ep *ep = udp_ep_of(base);
+    const struct train_port *port = value;
+
+    if (len != sizeof(*port) || base->enabled)
+        return -FI_EINVAL;
+    if (port->of != &ep->fid)
+        return -FI_ENOPROTOOPT;
+    ep->train_came = port->came;
+    ep->train_arg = port->arg;
+    return 0;
+}
