@@ -440,14 +440,17 @@ bool message_peers_await(const struct message_ep *ep)
 void message_peers_finish(struct message_ep *ep)
 {
     for (size_t i = 0; ep->buckets && i < MESSAGE_BUCKETS; i++) {
-        struct message_peer *peer, *next;
+        struct message_peer *peer;
 
-        for (peer = ep->buckets[i]; peer; peer = next) {
-            next = peer->next;
+        while ((peer = ep->buckets[i])) {
             if (ep->wire->peer_close)
                 ep->wire->peer_close(peer);
             message_peer_drop(peer, 0);
             end_source(peer, &ep->own);
+            /* What ends of the others may make all peers be attended. */
+            ep->buckets[i] = peer->next;
+            list_detach(&peer->attended);
+            list_detach(&peer->broken);
             free(peer);
         }
     }

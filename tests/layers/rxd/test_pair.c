@@ -574,6 +574,37 @@ static void peer_that_never_reads_is_waited_for(void **state)
     end_close(&y);
 }
 
+/* It has taken as many bytes as it keeps, most of them of one of its peers. */
+static void full_endpoint_closes(void **state)
+{
+    enum {
+        SENDERS = 8,
+        LEN = 8000
+    };
+    struct end x[SENDERS], y;
+    fi_addr_t to_y[SENDERS];
+    int refused = 0;
+
+    open_end(&y, "rxd(saved_size=64k);loop(shape=srd)", CAPS, NULL);
+    for (int i = 0; i < SENDERS; i++) {
+        open_end(&x[i], "rxd;loop(shape=srd)", CAPS, NULL);
+        to_y[i] = insert(&x[i], &y);
+        assert_int_equal(fi_inject(x[i].ep, out, 8, to_y[i]), 0);
+        for (int turns = 0; turns < TURNS; turns++) {
+            fi_cq_read(x[i].cq, NULL, 0);
+            fi_cq_read(y.cq, NULL, 0);
+        }
+    }
+    for (int turns = 0; turns < TURNS || refused < TURNS; turns++) {
+        refused += fi_send(x[0].ep, out, LEN, NULL, to_y[0], NULL) == -FI_EAGAIN;
+        fi_cq_read(x[0].cq, NULL, 0);
+        fi_cq_read(y.cq, NULL, 0);
+    }
+    end_close(&y);
+    for (int i = 0; i < SENDERS; i++)
+        end_close(&x[i]);
+}
+
 static void request_of_a_large_message_is_small(void **state)
 {
     struct end x, taker;
@@ -606,6 +637,7 @@ int main(void)
         cmocka_unit_test(closing_beside_an_idle_peer_waits_for_nothing),
         cmocka_unit_test(a_dead_peer_is_asked_for_its_answer),
         cmocka_unit_test(peer_that_never_reads_is_waited_for),
+        cmocka_unit_test(full_endpoint_closes),
         cmocka_unit_test(request_of_a_large_message_is_small),
     };
 
