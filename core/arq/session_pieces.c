@@ -39,7 +39,14 @@ bool session_has_pieces(const struct session *session, uint64_t serial)
     return false;
 }
 
-/* The sender has cut the message anew when the path took less: what came before is useless. */
+/* A sender cuts a message anew when the path takes less, so pieces only get smaller. A late one of
+ * the former cut says nothing: its sender needs no acknowledgement of it. */
+static bool is_former(const struct session_assembly *assembly, const struct arq_header *header)
+{
+    return assembly->bytes && header->size > assembly->size;
+}
+
+/* The bytes of a former cut are useless. */
 static bool begin(struct session_assembly *assembly, uint64_t serial,
                   const struct arq_header *header)
 {
@@ -63,6 +70,8 @@ bool session_assemble(struct session *session, uint64_t serial, const struct arq
     struct session_assembly *assembly = find(session, serial);
 
     *whole = NULL;
+    if (assembly && is_former(assembly, header))
+        return true;
     if (!assembly || !begin(assembly, serial, header))
         return false;
     if (assembly->missing & UINT64_C(1) << header->piece) {

@@ -466,6 +466,63 @@ static void large_window_leaves_in_bursts(void **state)
     close_lone(session);
 }
 
+/* ---- Pieces that come ---- */
+
+static size_t got;
+
+static bool count_bytes(struct session *session, const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(bytes[i], 'x');
+    got += len;
+    return true;
+}
+
+static void piece_comes(struct session *session, uint32_t number, unsigned piece, unsigned pieces,
+                        size_t size, size_t len)
+{
+    const struct arq_header header = {.type = ARQ_DATA,
+                                      .to = 1,
+                                      .from = 2,
+                                      .number = number,
+                                      .piece = (uint16_t)piece,
+                                      .pieces = (uint16_t)pieces,
+                                      .size = (uint16_t)size};
+    uint8_t bytes[ARQ_HEADER + 2000];
+
+    memset(bytes, 'x', sizeof(bytes));
+    session_receive(session, SECOND + number, &header, bytes, ARQ_HEADER + len, false);
+}
+
+/* The sender has cut the message anew, and does not send again what was acknowledged since. */
+static void late_piece_of_a_former_cut_takes_nothing_away(void **state)
+{
+    static const struct session_config config = {
+        .congestion = &congestion_delay,
+        .most = 1500,
+        .patience = 600 * SECOND,
+        .transmit = count_packet,
+        .deliver = count_bytes,
+    };
+    struct session *session = malloc(sizeof(*session));
+
+    assert_non_null(session);
+    got = 0;
+    session_init(session, &config, 1, 2, 64, SECOND);
+    piece_comes(session, 0, 0, 3, 1400, 1400);
+    piece_comes(session, 3, 0, 4, 1000, 1000);
+    piece_comes(session, 4, 1, 4, 1000, 1000);
+    piece_comes(session, 1, 1, 3, 1400, 1400);
+    piece_comes(session, 5, 2, 4, 1000, 1000);
+    piece_comes(session, 2, 2, 3, 1400, 400);
+    assert_int_equal(got, 0);
+    piece_comes(session, 6, 3, 4, 1000, 200);
+    assert_int_equal(got, 3200);
+    assert_int_equal(session->numbers.next, 7);
+    session_end(session, FI_ECANCELED, false);
+    close_lone(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +540,7 @@ int main(void)
         cmocka_unit_test(no_more_messages_leave_in_pieces_than_the_peer_keeps),
         cmocka_unit_test(lies_about_what_was_sent_have_no_effect),
         cmocka_unit_test(large_window_leaves_in_bursts),
+        cmocka_unit_test(late_piece_of_a_former_cut_takes_nothing_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
