@@ -70,6 +70,7 @@ struct session_train {
     unsigned pieces;
     struct session_message *message;
     size_t at, count, size;
+    uint64_t left; /* ns: when the lower was through with it; set by config->transmit_train */
 };
 
 enum session_taken {
@@ -92,8 +93,7 @@ struct session_config {
      * valid during the call only, the message until `done`. */
     bool (*transmit)(struct session *session, const struct session_packet *packet);
     /* The same of a train; NULL: packets leave one by one. */
-    enum session_taken (*transmit_train)(struct session *session,
-                                         const struct session_train *train);
+    enum session_taken (*transmit_train)(struct session *session, struct session_train *train);
     /* A message has come. False: there is no room for it, so it is not acknowledged and will come
      * again. The bytes are valid during the call only. */
     bool (*deliver)(struct session *session, const uint8_t *bytes, size_t len);
@@ -120,7 +120,9 @@ struct session_traffic {
     struct pacer pacer;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
-    uint64_t undone; /* messages with a serial that the peer has not acknowledged */
+    uint64_t undone;        /* messages with a serial that the peer has not acknowledged */
+    uint64_t lost_sent;     /* ns: when the last packet left that is lost, */
+    unsigned lost_together; /* and how many others that left then are */
     struct flight_packet few[SESSION_FEW];
 };
 

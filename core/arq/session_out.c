@@ -356,12 +356,12 @@ static struct arq_header header_of(struct session *session, uint64_t now,
     return header;
 }
 
-/* `count` bytes of the message have left, in pieces from that one on. */
-static void pieces_left(struct session *session, uint64_t now, struct session_message *message,
-                        unsigned piece, size_t count)
+/* `count` bytes of the message have left, in pieces from that one on, at `sent`. */
+static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
+                        struct session_message *message, unsigned piece, size_t count)
 {
     size_t size = message->pieces > 1 ? message->size : count, left = count;
-    struct flight_packet packet = {.what = message, .sent = now, .kind = KIND_MESSAGE};
+    struct flight_packet packet = {.what = message, .sent = sent, .kind = KIND_MESSAGE};
     unsigned pieces = 0;
 
     do {
@@ -403,7 +403,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
         session->blocked = true;
         return false;
     }
-    pieces_left(session, now, message, header.piece, packet.count);
+    pieces_left(session, now, now, message, header.piece, packet.count);
     return true;
 }
 
@@ -473,7 +473,8 @@ static bool send_train(struct session *session, uint64_t now, struct session_mes
     case SESSION_REFUSED: return send_piece(session, now, message);
     default: session->blocked = true; return false;
     }
-    pieces_left(session, now, message, header.piece, train.count);
+    pieces_left(session, now, train.left > now ? train.left : now, message, header.piece,
+                train.count);
     return true;
 }
 
@@ -524,6 +525,18 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
 
 /* ---- Loss, timeouts, probes ---- */
 
+/* Of packets that left together all may be lost because there was no room for them: alone they are
+ * no sign that the path takes only shorter ones. */
+static void size_lost(struct session *session, const struct flight_packet *packet)
+{
+    struct session_traffic *traffic = session->traffic;
+
+    traffic->lost_together = packet->sent == traffic->lost_sent ? traffic->lost_together + 1 : 0;
+    traffic->lost_sent = packet->sent;
+    if (traffic->lost_together < PATH_MTU_LOSSES / 2 && path_mtu_lost(&session->mtu, packet->bytes))
+        traffic->congestion.packet = session->mtu.size;
+}
+
 static void packet_lost(void *arg, const struct flight_packet *packet)
 {
     struct session *session = arg;
@@ -532,8 +545,7 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
         path_mtu_probe_lost(&session->mtu, packet->bytes);
         return;
     }
-    if (path_mtu_lost(&session->mtu, packet->bytes))
-        session->traffic->congestion.packet = session->mtu.size;
+    size_lost(session, packet);
     session->traffic->congestion.ops->lost(&session->traffic->congestion, session->heard,
                                            packet->sent);
     if (packet->what)
@@ -552,8 +564,8 @@ static void resend_oldest(struct session *session)
         flight_give_up(&session->traffic->flight, oldest);
         if (was.kind == KIND_PROBE)
             path_mtu_probe_lost(&session->mtu, was.bytes);
-        else if (path_mtu_lost(&session->mtu, was.bytes))
-            session->traffic->congestion.packet = session->mtu.size;
+        else
+            size_lost(session, &was);
         found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
     }
 }

@@ -194,7 +194,7 @@ bool arq_send_bare(struct arq_ep *ep, fi_addr_t to, const uint8_t *bytes, size_t
 /* Before the lower is enabled: trains come and go, if it has them. */
 void arq_trains_open(struct arq_ep *ep);
 /* Entries of the session's config. */
-enum session_taken arq_transmit_train(struct session *session, const struct session_train *train);
+enum session_taken arq_transmit_train(struct session *session, struct session_train *train);
 bool arq_deliver_parts(struct session *session, const struct iovec *parts, size_t count);
 
 /* ---- arq_receive.c ---- */

@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "layers/arq/arq_ep.h"
 
@@ -44,7 +45,7 @@ static struct cursor cursor_at(const struct arq_send *send, size_t at)
     return cursor;
 }
 
-enum session_taken arq_transmit_train(struct session *session, const struct session_train *train)
+enum session_taken arq_transmit_train(struct session *session, struct session_train *train)
 {
     const struct arq_send *send = object_of(train->message, struct arq_send, message);
     struct arq_link *link = arq_link_of(session);
@@ -69,6 +70,7 @@ enum session_taken arq_transmit_train(struct session *session, const struct sess
                         .count = (size_t)(end - iov),
                         .len = train->pieces * (size_t)ARQ_HEADER + train->count,
                         .segment = ARQ_HEADER + train->size});
+    train->left = clock_ns();
     if (rc == -FI_ENOSYS)
         ep->config.transmit_train = NULL;
     if (rc && rc != -FI_EAGAIN)
