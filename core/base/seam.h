@@ -99,7 +99,7 @@ struct train_port {
      * which would not see the datagrams. */
     const struct fid_ep *of;
     /* Of the upper: a train has come into the multi-receive buffer of that context. flags and notes
-     * (OPT_NOTES) as of the completion that is written for a lone datagram, and when it would be. */
+     * (OPT_NOTES) are those of a lone datagram's completion; called when that would be written. */
     void (*came)(void *arg, void *context, uint64_t flags, const struct train *train,
                  uint64_t notes);
     void *arg;

@@ -18,6 +18,7 @@
 #ifndef WEFT_CORE_LAYER_MESSAGE_EP_H
 #define WEFT_CORE_LAYER_MESSAGE_EP_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/av/av_watch.h"
@@ -93,6 +94,7 @@ struct message_packet {
     uint64_t kind;
     bool wanted;
     bool in;
+    bool apart;     /* in: of malloc, since it is longer than those of ep->packets */
     bool other;     /* no packet: the context of something else that the wire does with the lower */
     size_t len;     /* in: with the lower's prefix */
     fi_addr_t src;  /* deferred: as the lower told */
@@ -446,7 +448,10 @@ static inline void message_packet_put(struct message_packet *packet)
     if (!packet->in)
         packet->ep->outgoing--;
     list_detach(&packet->link);
-    mr_pool_put(&packet->ep->packets, packet);
+    if (__builtin_expect(packet->in && packet->apart, 0))
+        free(packet);
+    else
+        mr_pool_put(&packet->ep->packets, packet);
 }
 
 void message_packets_put(struct list *packets);

@@ -177,6 +177,7 @@ static bool get_receives(struct message_ep *ep, struct ep_receive *receives, uns
         packet->peer = NULL;
         packet->from = NULL;
         packet->in = true;
+        packet->apart = false;
         list_init(&packet->link);
         receives[i] = (struct ep_receive){.buf = (char *)packet + ep->wire->packet_size,
                                           .desc = packet->buffer.desc,
@@ -238,7 +239,7 @@ static void take(struct message_packet *packet, fi_addr_t src)
         packet->src = src;
         list_attach(&packet->link, &ep->deferred);
     } else if (fate != MESSAGE_KEPT) {
-        mr_pool_put(&ep->packets, packet); /* it is in no list */
+        message_packet_put(packet);
     }
 }
 

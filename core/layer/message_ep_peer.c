@@ -447,7 +447,7 @@ void message_peers_finish(struct message_ep *ep)
                 ep->wire->peer_close(peer);
             message_peer_drop(peer, 0);
             end_source(peer, &ep->own);
-            /* What ends of the others may make all peers be attended. */
+            /* An operation that ends with another peer may make all be attended. */
             ep->buckets[i] = peer->next;
             list_detach(&peer->attended);
             list_detach(&peer->broken);

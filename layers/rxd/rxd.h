@@ -22,6 +22,7 @@ enum {
     RXD_INJECT = 1024,
     RXD_FIRST = 2048,       /* bytes with the request of what is larger than a packet */
     RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
+    RXD_PARTS = 64,         /* places that a packet in the lower's memory is in, at most */
     RXD_AHEAD = 2 << 20,    /* bytes asked for in advance, of few packets fewer */
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
@@ -302,9 +303,9 @@ const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record
 const char *rxd_take_parts(struct rxd_peer *peer, const struct rxd_record *record,
                            const struct iovec *parts, size_t count);
 void rxd_take_gone(struct rxd_peer *peer, const struct rxd_record *record);
-/* The segments of len bytes from byte `at` on, of at most MESSAGE_IOV: how many. */
+/* The segments of len bytes from byte `at` on, as many as iov has at most: how many. */
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
-                 struct iovec slices[MESSAGE_IOV]);
+                 struct iovec *slices);
 
 /* ---- rxd_read.c ---- */
 
@@ -382,7 +383,8 @@ void rxd_borrowed_put(struct rxd_op *op);
 
 const char *rxd_message(struct rxd_peer *peer, const struct rxd_record *record);
 /* Bytes behind it. */
-const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record);
+const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record,
+                             const struct iovec *parts, size_t count);
 /* A read of `len` bytes has ended, with err or 0. */
 void rxd_message_read(struct rxd_inbound *inbound, size_t len, int err);
 void rxd_message_place(struct message_inbound *inbound);

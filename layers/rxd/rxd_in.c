@@ -12,8 +12,7 @@
 #include "layers/rxd/rxd.h"
 
 enum {
-    MEET_MS = 100,  /* between two looks through the address vector */
-    RXD_PARTS = 64, /* of a packet in the lower's memory, at most */
+    MEET_MS = 100, /* between two looks through the address vector */
 };
 
 /* A packet. */
@@ -22,7 +21,7 @@ struct incoming {
     struct rxd_records records;
     fi_addr_t src; /* as the lower told */
     uint32_t sequence;
-    /* A packet of one DATA: the places that its bytes are in; else none. */
+    /* A packet of one DATA or FOLLOW: the places that its bytes are in; else none. */
     const struct iovec *parts;
     size_t part_count;
     const struct rxd_record *data;
@@ -220,6 +219,13 @@ static void take_question(struct rxd_peer *peer, const struct rxd_record *record
     rxd_out_control(peer, &here);
 }
 
+static const char *take_follow(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    const struct iovec part = {(void *)(uintptr_t)record->payload, record->len};
+
+    return rxd_message_more(peer, record, &part, 1);
+}
+
 static const char *take_record(struct rxd_peer *peer, const struct rxd_record *record)
 {
     if (__builtin_expect(peer->following, 0) && record->kind < RXD_BYE)
@@ -230,7 +236,7 @@ static const char *take_record(struct rxd_peer *peer, const struct rxd_record *r
     case RXD_DATA: return rxd_take_data(peer, record);
     case RXD_DONE: take_done(peer, record); return NULL;
     case RXD_GONE: rxd_take_gone(peer, record); return NULL;
-    case RXD_FOLLOW: return rxd_message_more(peer, record);
+    case RXD_FOLLOW: return take_follow(peer, record);
     case RXD_LENT: return rxd_borrow(peer, record);
     case RXD_ASK: take_question(peer, record); return NULL;
     case RXD_HERE: rxd_life_here(peer, record->id); return NULL;
@@ -262,7 +268,11 @@ static void read_records(struct rxd_peer *peer, struct rxd_records *records)
 
 static void read_parts(struct rxd_peer *peer, const struct incoming *incoming)
 {
-    const char *wrong = rxd_take_parts(peer, incoming->data, incoming->parts, incoming->part_count);
+    const struct rxd_record *record = incoming->data;
+    const struct iovec *parts = incoming->parts;
+    const char *wrong = record->kind == RXD_DATA
+                            ? rxd_take_parts(peer, record, parts, incoming->part_count)
+                            : rxd_message_more(peer, record, parts, incoming->part_count);
 
     if (wrong)
         message_peer_break(&peer->base, FI_EPROTO, wrong);
@@ -341,8 +351,12 @@ static enum message_fate take_ordered(struct incoming *incoming)
     }
     if (incoming->sequence != peer->next_in || !list_empty(&peer->held) || !is_free(peer))
         return MESSAGE_KEPT;
-    if (!read_next(peer, &incoming->records))
+    if (incoming->parts) {
+        read_parts(peer, incoming);
+        peer->next_in++;
+    } else if (!read_next(peer, &incoming->records)) {
         return list_empty(&peer->base.broken) ? MESSAGE_KEPT : MESSAGE_OVER;
+    }
     if (peer->next_in - peer->told >= RXD_WINDOW / 4)
         message_peer_attend(&peer->base); /* it is to hear of it */
     return MESSAGE_OVER;
@@ -403,14 +417,20 @@ enum message_fate rxd_in_packet(struct message_packet *packet, fi_addr_t src)
 /* A packet with these bytes; NULL without memory. */
 static struct rxd_packet *copy(struct rxd_ep *ep, const uint8_t *bytes, size_t len)
 {
-    struct rxd_packet *packet = len <= ep->heads + ep->room ? mr_pool_get(&ep->base.packets) : NULL;
+    bool apart = len > ep->heads + ep->room;
+    struct rxd_packet *packet = NULL;
 
+    if (!apart)
+        packet = mr_pool_get(&ep->base.packets);
+    else if (len <= RXD_RECORD_SIZE + RXD_PAYLOAD_MAX) /* what FOLLOW may have */
+        packet = malloc(sizeof(*packet) + len);
     if (!packet)
         return NULL;
     packet->base.ep = &ep->base;
     packet->base.peer = NULL;
     packet->base.from = NULL;
     packet->base.in = true;
+    packet->base.apart = apart;
     packet->base.len = len;
     list_init(&packet->base.link);
     memcpy(packet->bytes, bytes, len);
@@ -466,7 +486,7 @@ bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
     return true;
 }
 
-/* Of a packet that is not all data: put together. */
+/* Puts together a packet that has other records. */
 static bool read_whole(struct rxd_ep *ep, const struct iovec *parts, size_t count, uint64_t src)
 {
     size_t len = iov_bytes(parts, count);
@@ -490,12 +510,17 @@ bool rxd_in_read_parts(void *arg, const struct iovec *parts, size_t count, uint6
     const uint8_t *raw = parts[0].iov_base;
     const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
 
-    if (count > RXD_PARTS || !rxd_data_get(raw, parts[0].iov_len, iov_bytes(parts, count), &record))
+    if (count > RXD_PARTS ||
+        !rxd_bytes_get(raw, parts[0].iov_len, iov_bytes(parts, count), &record))
         return read_whole(ep, parts, count, src);
     if (!ep->base.buckets)
         return true; /* as above */
     memcpy(payload, parts, count * sizeof(*parts));
     payload[0].iov_base = (char *)payload[0].iov_base + heads;
     payload[0].iov_len -= heads;
-    return take_packet(ep, raw, parts[0].iov_len, &incoming) != MESSAGE_LATER;
+    switch (take_packet(ep, raw, parts[0].iov_len, &incoming)) {
+    case MESSAGE_OVER: return true;
+    case MESSAGE_LATER: return false;
+    default: return read_whole(ep, parts, count, src); /* it comes too early, so it is copied */
+    }
 }

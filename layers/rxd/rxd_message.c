@@ -237,17 +237,21 @@ static struct rxd_inbound *last_of(const struct rxd_peer *peer, uint32_t id)
 }
 
 /* As far as its receive has room. */
-static const char *take_more(struct message_taker *taker, const struct rxd_record *record)
+static const char *take_more(struct message_taker *taker, const struct rxd_record *record,
+                             const struct iovec *parts, size_t count)
 {
     size_t left = record->size < taker->want ? taker->want - record->size : 0;
+    struct iovec taken[RXD_PARTS];
 
     if (!left)
         return NULL;
-    return message_take_bytes(taker, record->size, record->payload,
-                              record->len < left ? record->len : left);
+    if (record->len <= left)
+        return message_take_parts(taker, record->size, parts, count);
+    return message_take_parts(taker, record->size, taken, rxd_slice(parts, count, 0, left, taken));
 }
 
-const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record)
+const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *record,
+                             const struct iovec *parts, size_t count)
 {
     struct rxd_inbound *inbound = last_of(peer, record->id);
 
@@ -261,8 +265,8 @@ const char *rxd_message_more(struct rxd_peer *peer, const struct rxd_record *rec
     inbound->follows -= (uint32_t)record->len;
     inbound->first += record->len;
     if (inbound->base.taker.handle)
-        return take_more(&inbound->base.taker, record);
-    memcpy(inbound->bytes + record->size, record->payload, record->len);
+        return take_more(&inbound->base.taker, record, parts, count);
+    iov_gather(parts, count, 0, inbound->bytes + record->size, record->len);
     inbound->base.taker.got = inbound->first;
     return NULL;
 }

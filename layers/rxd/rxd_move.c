@@ -5,8 +5,7 @@
 #include "core/base/seam.h"
 #include "layers/rxd/rxd.h"
 
-size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len,
-                 struct iovec slices[MESSAGE_IOV])
+size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len, struct iovec *slices)
 {
     size_t used = 0;
 
@@ -114,7 +113,7 @@ void rxd_follow(struct rxd_op *op, size_t follows)
 {
     struct message_move *move = &op->base.move;
     struct rxd_record record = {.kind = RXD_FOLLOW, .id = message_handle_id(&op->base.handle)};
-    size_t room = piece_room(move->peer);
+    size_t room = rxd_piece_room(move);
 
     op->unasked = move->at;
     for (; follows; follows -= record.len) {

@@ -29,7 +29,7 @@ enum {
     RXD_CONTEXTS = 64,       /* receive contexts of an endpoint, at most */
     RXD_UNASKED_UNIT = 1024, /* bytes that `unasked` of an introduction counts */
     RXD_LENDS = 1,           /* an ability: it knows LENT, BORROWS, SEGMENTS */
-    RXD_TRAINS = 2,          /* an ability: it takes DATA of up to RXD_PAYLOAD_MAX bytes */
+    RXD_TRAINS = 2,          /* an ability: it takes DATA and FOLLOW of RXD_PAYLOAD_MAX bytes */
 };
 
 enum rxd_head_flag {
@@ -168,18 +168,21 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
     record->kind = (uint8_t)kind;
 }
 
-/* The first bytes of a packet: has it no introduction, no order, and is all of it one DATA? Then
- * that is *record, whose payload begins behind both. */
-static inline bool rxd_data_get(const uint8_t *raw, size_t first, size_t len,
-                                struct rxd_record *record)
+/* Has the packet, of which the `first` bytes of `len` are at raw, no introduction, and is all of it
+ * one DATA or FOLLOW? Then that is *record, whose payload begins behind both heads. */
+static inline bool rxd_bytes_get(const uint8_t *raw, size_t first, size_t len,
+                                 struct rxd_record *record)
 {
-    const uint8_t *at = raw + RXD_HEAD_SIZE;
     const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
+    const uint8_t *at = raw + RXD_HEAD_SIZE;
+    bool ordered;
 
-    if (first < heads || raw[3] || get32(at) != (RXD_DATA | (uint32_t)(len - heads) << 16) ||
-        len - heads > RXD_PAYLOAD_MAX)
+    if (first < heads || len - heads > RXD_PAYLOAD_MAX || raw[3] & ~RXD_ORDERED)
         return false;
-    rxd_record_init(record, RXD_DATA);
+    ordered = raw[3];
+    if (get32(at) != ((ordered ? RXD_FOLLOW : RXD_DATA) | (uint32_t)(len - heads) << 16))
+        return false;
+    rxd_record_init(record, ordered ? RXD_FOLLOW : RXD_DATA);
     record->id = get32(at + 4);
     record->size = get64(at + 8);
     record->len = len - heads;
