@@ -3,8 +3,10 @@
  * Which of a join's lowers is worth a look. A look at one of sockets is a call of the kernel, as
  * long as half a round trip by shared memory. One whose looks have found nothing so many times in a
  * row is silent: it is looked at after a pause, 1 us at first and twice as long after each look
- * that finds nothing, up to what the join says. The clock is asked one time in 16 only; one time in
- * 32 or 64 where twice as many have passed well before the pause was over. Progress domain locked.
+ * that finds nothing, up to what the join says; and after a look that took long, as where it has
+ * many endpoints, not before the others have had several times as long. The clock is asked one time
+ * in 16 only; one time in 32 or 64 where twice as many have passed well before the pause was over.
+ * Progress domain locked.
  */
 #ifndef WEFT_CORE_LAYER_SILENCE_H
 #define WEFT_CORE_LAYER_SILENCE_H
@@ -18,6 +20,9 @@ enum {
     SILENCE_EVERY = 16,
     SILENCE_RAREST = 64,
     SILENCE_LEAST = 1000, /* ns */
+    SILENCE_SHARE = 8,    /* a pause is at least so many times as long as the look before it, */
+    SILENCE_SPARED =
+        250000, /* ns, but no longer than that for its sake: the look may have waited */
 };
 
 /* A zeroed one is not silent. */
@@ -25,6 +30,7 @@ struct silence {
     unsigned looks;            /* in a row, that found nothing */
     unsigned skips, every;     /* until the clock is asked: to come, and in all; 0: at once */
     uint64_t asked_ns;         /* when it was asked last */
+    uint64_t look_ns;          /* when the look of a silent one began; 0: none has */
     uint64_t due_ns, pause_ns; /* when it is looked at next; from look to look */
 };
 
@@ -33,12 +39,27 @@ static inline void silence_end(struct silence *silence)
 {
     silence->looks = 0;
     silence->pause_ns = 0;
+    silence->look_ns = 0;
+}
+
+/* The look of a silent one has ended. */
+static inline void silence_spare(struct silence *silence)
+{
+    uint64_t now = clock_ns(), pause = SILENCE_SHARE * (now - silence->look_ns);
+
+    if (pause > SILENCE_SPARED)
+        pause = SILENCE_SPARED;
+    if (silence->due_ns < now + pause)
+        silence->due_ns = now + pause;
+    silence->look_ns = 0;
 }
 
 static inline void silence_found_nothing(struct silence *silence)
 {
     if (silence->looks < SILENCE_LOOKS)
         silence->looks++;
+    else if (silence->look_ns)
+        silence_spare(silence);
 }
 
 static inline bool silence_is(const struct silence *silence)
@@ -72,6 +93,7 @@ static inline bool silence_goes_on(struct silence *silence, uint64_t most)
         if (silence->pause_ns > most)
             silence->pause_ns = most;
         silence->due_ns = now + silence->pause_ns;
+        silence->look_ns = now;
         silence_pace(silence, now);
         return false;
     }
