@@ -155,7 +155,7 @@ static int enter(struct lnx_av *av, unsigned branch, fi_addr_t index, const void
         return rc;
     *path = (struct lnx_path){(uint32_t)addr, branch};
     if (addr != index)
-        atomic_fetch_or(&av->domain->av_state, LNX_AV_RENUMBERED);
+        lnx_av_note(av->domain, LNX_AV_RENUMBERED);
     return 0;
 }
 
@@ -175,7 +175,7 @@ static void drop_path(struct lnx_av *av, fi_addr_t index)
             av->branch[path->branch].up[path->addr] = LNX_NO_ADDR;
         fi_av_remove(av->branch[path->branch].av, &addr, 1, 0);
         path->branch = LNX_NO_BRANCH;
-        atomic_fetch_or(&av->domain->av_state, LNX_AV_CHANGED);
+        lnx_av_note(av->domain, LNX_AV_CHANGED);
     }
 }
 
@@ -191,7 +191,7 @@ static int add_path(struct lnx_av *av, fi_addr_t index, const unsigned *rails, u
 
         rc = enter(av, rails[i], index, peer->addr, path);
         if (!rc)
-            atomic_fetch_or(&av->domain->av_state, LNX_AV_CHANGED);
+            lnx_av_note(av->domain, LNX_AV_CHANGED);
     }
     if (rc)
         drop_path(av, index);

@@ -38,6 +38,7 @@ static void take_av_changes(struct lnx_ep *ep)
 
 void lnx_ep_drive(struct lnx_ep *ep)
 {
+    lnx_domain_look(ep->domain);
     if (ep->top)
         progress_poll(ep->domain->progress);
     progress_wake(ep->domain->progress);

@@ -28,12 +28,24 @@ static inline struct fid_ep *branch_of(const struct lnx_ep *ep, fi_addr_t *peer)
     return ep->below[path->branch];
 }
 
+/* Unless something holds them back, the next calls are made without a look. */
+static inline void look(const struct lnx_ep *ep)
+{
+    struct lnx_domain *domain = ep->domain;
+    unsigned state = lnx_av_state(domain);
+
+    domain->unseen[LNX_STRAIGHT] = state ? 1 : LNX_UNSEEN;
+    domain->unseen[LNX_UNLOCKED] = state & LNX_AV_CHANGED ? 1 : LNX_UNSEEN;
+}
+
 /* The branch that the call is for, with the progress domain locked and the peer's number there in
  * peer; NULL: take the other way, nothing is locked. */
 static inline struct fid_ep *begin(struct lnx_ep *ep, fi_addr_t *peer, size_t len)
 {
     struct fid_ep *below;
 
+    if (!ep->locked)
+        look(ep);
     if (__builtin_expect(len >= ep->quick_below, 0))
         return NULL;
     if (ep->locked)
@@ -194,30 +206,34 @@ static ssize_t quick_trecv(struct fid_ep *fid, void *buf, size_t len, void *desc
     return ep_tagged_ops.recv(fid, buf, len, desc, src, tag, ignore, context);
 }
 
-/* ---- The same without a lock, where a peer has one path ---- */
+/*
+ * ---- Without a lock, and without a look at more than the call needs ----
+ *
+ * They end in a jump to the branch's function, which so finds the caller's arguments where they
+ * are. One call in LNX_UNSEEN looks at all that changes rarely, or the next one if there is
+ * something to see (lnx_domain_look); that call goes by the functions above, which drive a branch
+ * without room. A caller that does nothing but try again so makes progress, too.
+ */
 
-/* NULL: take the other way. */
+static inline __attribute__((always_inline)) bool is_unseen(const struct lnx_ep *ep,
+                                                            enum lnx_way way)
+{
+    return __builtin_expect(--ep->domain->unseen[way] != 0, 1);
+}
+
+/* Where a peer has one path. NULL: by the functions above. */
 static inline __attribute__((always_inline)) struct fid_ep *
 unlocked_branch(const struct lnx_ep *ep, fi_addr_t *peer, size_t len)
 {
     const struct lnx_av *av = ep->av;
     const struct lnx_path *path;
 
-    if (__builtin_expect(len >= ep->quick_below || *peer >= av->path_count ||
-                             lnx_av_state(ep->domain) & LNX_AV_CHANGED,
-                         0))
+    if (__builtin_expect(
+            len >= ep->quick_below || *peer >= av->path_count || !is_unseen(ep, LNX_UNLOCKED), 0))
         return NULL;
     path = &av->paths[*peer];
     *peer = path->addr;
     return ep->below[path->branch];
-}
-
-/* A branch that has no room just now is driven, so that the caller may try again. */
-static inline ssize_t sent(struct fid_ep *fid, ssize_t rc)
-{
-    if (__builtin_expect(rc == -FI_EAGAIN, 0))
-        lnx_ep_drive(ep_of(fid));
-    return rc;
 }
 
 static ssize_t unlocked_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
@@ -227,7 +243,7 @@ static ssize_t unlocked_send(struct fid_ep *fid, const void *buf, size_t len, vo
     struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
-        return sent(fid, fi_send(below, buf, len, desc, peer, context));
+        return fi_send(below, buf, len, desc, peer, context);
     return quick_send(fid, buf, len, desc, dest, context);
 }
 
@@ -237,7 +253,7 @@ static ssize_t unlocked_inject(struct fid_ep *fid, const void *buf, size_t len, 
     struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
-        return sent(fid, fi_inject(below, buf, len, peer));
+        return fi_inject(below, buf, len, peer);
     return quick_inject(fid, buf, len, dest);
 }
 
@@ -248,7 +264,7 @@ static ssize_t unlocked_tsend(struct fid_ep *fid, const void *buf, size_t len, v
     struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
-        return sent(fid, fi_tsend(below, buf, len, desc, peer, tag, context));
+        return fi_tsend(below, buf, len, desc, peer, tag, context);
     return quick_tsend(fid, buf, len, desc, dest, tag, context);
 }
 
@@ -259,7 +275,7 @@ static ssize_t unlocked_tinject(struct fid_ep *fid, const void *buf, size_t len,
     struct fid_ep *below = unlocked_branch(ep_of(fid), &peer, len);
 
     if (__builtin_expect(below != NULL, 1))
-        return sent(fid, fi_tinject(below, buf, len, peer, tag));
+        return fi_tinject(below, buf, len, peer, tag);
     return quick_tinject(fid, buf, len, dest, tag);
 }
 
@@ -271,6 +287,12 @@ static inline bool is_straight(struct fid_ep *fid)
     return __builtin_expect(!lnx_av_state(ep_of(fid)->domain), 1);
 }
 
+/* The same, without a look most of the time. */
+static inline bool goes_straight(struct fid_ep *fid)
+{
+    return is_unseen(ep_of(fid), LNX_STRAIGHT);
+}
+
 static inline struct fid_ep *sole_branch(struct fid_ep *fid)
 {
     return ep_of(fid)->below[0];
@@ -279,15 +301,15 @@ static inline struct fid_ep *sole_branch(struct fid_ep *fid)
 static ssize_t straight_send(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                              fi_addr_t dest, void *context)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_send(sole_branch(fid), buf, len, desc, dest, context));
+    if (goes_straight(fid))
+        return fi_send(sole_branch(fid), buf, len, desc, dest, context);
     return quick_send(fid, buf, len, desc, dest, context);
 }
 
 static ssize_t straight_inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_inject(sole_branch(fid), buf, len, dest));
+    if (goes_straight(fid))
+        return fi_inject(sole_branch(fid), buf, len, dest);
     return quick_inject(fid, buf, len, dest);
 }
 
@@ -302,16 +324,16 @@ static ssize_t straight_recv(struct fid_ep *fid, void *buf, size_t len, void *de
 static ssize_t straight_tsend(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                               fi_addr_t dest, uint64_t tag, void *context)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_tsend(sole_branch(fid), buf, len, desc, dest, tag, context));
+    if (goes_straight(fid))
+        return fi_tsend(sole_branch(fid), buf, len, desc, dest, tag, context);
     return quick_tsend(fid, buf, len, desc, dest, tag, context);
 }
 
 static ssize_t straight_tinject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
                                 uint64_t tag)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_tinject(sole_branch(fid), buf, len, dest, tag));
+    if (goes_straight(fid))
+        return fi_tinject(sole_branch(fid), buf, len, dest, tag);
     return quick_tinject(fid, buf, len, dest, tag);
 }
 
@@ -326,24 +348,24 @@ static ssize_t straight_trecv(struct fid_ep *fid, void *buf, size_t len, void *d
 static ssize_t straight_read(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                              uint64_t addr, uint64_t key, void *context)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_read(sole_branch(fid), buf, len, desc, src, addr, key, context));
+    if (goes_straight(fid))
+        return fi_read(sole_branch(fid), buf, len, desc, src, addr, key, context);
     return quick_read(fid, buf, len, desc, src, addr, key, context);
 }
 
 static ssize_t straight_write(struct fid_ep *fid, const void *buf, size_t len, void *desc,
                               fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_write(sole_branch(fid), buf, len, desc, dest, addr, key, context));
+    if (goes_straight(fid))
+        return fi_write(sole_branch(fid), buf, len, desc, dest, addr, key, context);
     return quick_write(fid, buf, len, desc, dest, addr, key, context);
 }
 
 static ssize_t straight_inject_write(struct fid_ep *fid, const void *buf, size_t len,
                                      fi_addr_t dest, uint64_t addr, uint64_t key)
 {
-    if (is_straight(fid))
-        return sent(fid, fi_inject_write(sole_branch(fid), buf, len, dest, addr, key));
+    if (goes_straight(fid))
+        return fi_inject_write(sole_branch(fid), buf, len, dest, addr, key);
     return quick_inject_write(fid, buf, len, dest, addr, key);
 }
 
@@ -431,6 +453,7 @@ void lnx_quick_enable(struct lnx_ep *ep)
     ep->locked = domain->progress->locked;
     ep->quick_below = ep->info->tx_attr->inject_size + 1;
     ep->matches = !ep->alone;
+    lnx_domain_look(ep->domain);
     if (ep->alone && !ep->locked)
         set_straight(ep);
     else if (domain->rails == 1 && !ep->locked)
