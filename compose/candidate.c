@@ -13,6 +13,7 @@
 #include <rdma/fi_errno.h>
 
 #include "compose/links.h"
+#include "compose/place.h"
 #include "compose/rail_links.h"
 #include "core/base/log.h"
 
@@ -37,29 +38,6 @@ static void show(const struct making *making, enum text_origin origin, const cha
     free(shown);
     reasons_add(reasons, "%s: %s", name, error->why);
     ++*making->mistakes;
-}
-
-/* Says nothing about parameters or transparent layers: a name in upstream's sense. */
-static bool is_plain(const struct stack *stack)
-{
-    if (stack->given_count || stack->part->transparent)
-        return false;
-    for (size_t i = 0; i < stack->lower_count; i++) {
-        if (!is_plain(stack->lowers[i]))
-            return false;
-    }
-    return true;
-}
-
-/* A layer or join alone, which in a name is a filter. NULL when it is something else. */
-static const struct part *lone_layer(const struct parts *parts, const struct spec_stack *text)
-{
-    const struct spec_item *item = &text->items[0];
-    const struct part *part = NULL;
-
-    if (text->item_count == 1 && item->name && !item->param_count)
-        part = parts_find(parts, item->name);
-    return part && part->kind != PART_TRANSPORT ? part : NULL;
 }
 
 static void candidate_finish(struct candidate *candidate)
@@ -156,7 +134,7 @@ static int bind_and_check(const struct parts *parts, const struct spec_stack *te
 /* One that is no stack: a join alone stands for its usual bracket. */
 static bool is_lone_layer(const struct parts *parts, const struct spec_stack *text)
 {
-    const struct part *part = lone_layer(parts, text);
+    const struct part *part = place_lone_layer(parts, text);
 
     return part && part->kind == PART_LAYER;
 }
@@ -168,7 +146,7 @@ static bool is_denied(const struct making *making, const struct spec *filter,
     bool denied = false;
 
     for (size_t i = 0; !denied && i < filter->stack_count; i++) {
-        const struct part *layer = lone_layer(making->parts, &filter->stacks[i]);
+        const struct part *layer = place_lone_layer(making->parts, &filter->stacks[i]);
         struct spec_error error;
         struct stack *stack;
         char *text;
@@ -197,7 +175,7 @@ static void show_lone_layer(const struct making *making, size_t index,
     const struct spec *provider = making->provider;
     const struct spec_stack *text = &provider->stacks[index];
     const struct span beside = provider->stacks[index ? index - 1 : 1].span;
-    const struct part *layer = lone_layer(making->parts, text);
+    const struct part *layer = place_lone_layer(making->parts, text);
     struct spec_error error;
 
     for (size_t i = 0; !strncasecmp(text->items[0].name, "ofi_", 4) && i < candidates->count; i++) {
@@ -244,30 +222,27 @@ static int add_translated(const struct making *making, const char *text, enum te
     return rc == -FI_EINVAL ? 0 : rc;
 }
 
-/* FI_LNX_PROV_LINKS. */
-static int add_links(const struct making *making, size_t choice, struct candidates *candidates)
+/* FI_LNX_PROV_LINKS in our language, once, if it is set and has no mistake. */
+static int translate_links(const struct making *making, struct candidates *candidates)
 {
     const struct environment *environment = making->environment;
-    const struct part *join = parts_find(making->parts, "lnx");
     struct spec_error error;
     bool no_shm, per_msg;
     int rc;
 
-    if (!text_is_set(environment->links) || candidates->links || !join)
+    if (!text_is_set(environment->links) || candidates->links)
         return 0;
     no_shm = links_option("FI_LNX_DISABLE_SHM", environment->links_shm, links_no_shm);
     per_msg = links_option("FI_LNX_MULTI_RAIL_SELECTION", environment->links_rails, links_per_msg);
     rc = links_translate(making->parts, environment->links, no_shm, per_msg, &candidates->links,
                          &error);
-    if (!rc)
-        return add_translated(making, candidates->links, TEXT_LINKS, join, choice, candidates);
     if (rc == -FI_EINVAL)
         show(making, TEXT_LINKS, environment->links, &error, making->reasons);
     return rc == -FI_EINVAL ? 0 : rc;
 }
 
-/* FI_OFI_MRAIL_ADDR. */
-static int add_rails(const struct making *making, size_t choice, struct candidates *candidates)
+/* FI_OFI_MRAIL_ADDR, the same. */
+static int translate_rails(const struct making *making, struct candidates *candidates)
 {
     const struct environment *environment = making->environment;
     const struct part *join = parts_find(making->parts, "mrail");
@@ -282,20 +257,85 @@ static int add_rails(const struct making *making, size_t choice, struct candidat
     }
     rc = rail_links_translate(environment->rails, environment->rails_config, &candidates->rails,
                               &error);
-    if (!rc)
-        return add_translated(making, candidates->rails, TEXT_RAILS, join, choice, candidates);
     if (rc == -FI_EINVAL)
         show(making, TEXT_RAILS, environment->rails, &error, making->reasons);
     return rc == -FI_EINVAL ? 0 : rc;
+}
+
+static int add_variable(const struct making *making, enum text_origin origin, size_t choice,
+                        struct candidates *candidates)
+{
+    const bool links = origin == TEXT_LINKS;
+    const struct part *join = parts_find(making->parts, links ? "lnx" : "mrail");
+    char **by = links ? &candidates->links : &candidates->rails;
+    int rc;
+
+    if (!join || *by)
+        return 0;
+    rc = (links ? translate_links : translate_rails)(making, candidates);
+    return rc || !*by ? rc : add_translated(making, *by, origin, join, choice, candidates);
 }
 
 /* A join alone is what its variable says, where that says something. */
 static bool is_joined_by(const struct making *making, const struct spec_stack *text,
                          const char *name, const char *variable)
 {
-    const struct part *part = lone_layer(making->parts, text);
+    const struct part *part = place_lone_layer(making->parts, text);
 
     return part && part->kind == PART_JOIN && !strcmp(part->name, name) && text_is_set(variable);
+}
+
+/* Stack number index of `from`, with the k-th of what the variables say of joins in it. */
+static int bind_placed(const struct making *making, const struct spec *from, size_t index, size_t k,
+                       const struct candidates *by, struct stack **stack, struct spec_error *error)
+{
+    struct spec *copy = NULL;
+    int rc = spec_parse(from->text, &copy, error);
+
+    if (!rc && by->links)
+        rc = place_put(making->parts, &copy->stacks[index], "lnx", by->links, k);
+    if (!rc && by->rails)
+        rc = place_put(making->parts, &copy->stacks[index], "mrail", by->rails, 0);
+    if (!rc)
+        rc = bind_and_check(making->parts, &copy->stacks[index], stack, error);
+    spec_destroy(copy);
+    return rc;
+}
+
+/* Of a choice of FI_PROVIDER: how many stacks it stands for, by what the variables say; 0 when one
+ * of them is wrong. */
+static int count_placed(const struct making *making, const struct spec_stack *text,
+                        struct candidates *candidates, size_t *count)
+{
+    bool links = place_has(making->parts, text, "lnx") && text_is_set(making->environment->links);
+    bool rails = place_has(making->parts, text, "mrail") && text_is_set(making->environment->rails);
+    int rc = links ? translate_links(making, candidates) : 0;
+
+    if (!rc && rails)
+        rc = translate_rails(making, candidates);
+    *count = (links && !candidates->links) || (rails && !candidates->rails) ? 0
+             : links ? place_count(candidates->links)
+                     : 1;
+    return rc;
+}
+
+static int add_choice(const struct making *making, size_t index, struct candidates *candidates)
+{
+    const struct spec *provider = making->provider;
+    struct spec_error error;
+    struct stack *stack;
+    size_t count;
+    int rc = count_placed(making, &provider->stacks[index], candidates, &count);
+
+    for (size_t k = 0; !rc && k < count; k++) {
+        rc = bind_placed(making, provider, index, k, candidates, &stack, &error);
+        if (!rc)
+            rc = add_admitted(making, stack, index, candidates);
+        else if (rc == -FI_EINVAL)
+            show(making, TEXT_PROVIDER, provider->text, &error, making->reasons);
+        rc = rc == -FI_EINVAL ? 0 : rc;
+    }
+    return rc;
 }
 
 static int add_listed(const struct making *making, struct candidates *candidates)
@@ -306,26 +346,18 @@ static int add_listed(const struct making *making, struct candidates *candidates
 
     for (size_t i = 0; !rc && i < provider->stack_count; i++) {
         const struct spec_stack *text = &provider->stacks[i];
-        struct spec_error error;
-        struct stack *stack;
 
         if (listed && is_lone_layer(making->parts, text))
             continue;
         if (is_joined_by(making, text, "lnx", making->environment->links)) {
-            rc = add_links(making, i, candidates);
+            rc = add_variable(making, TEXT_LINKS, i, candidates);
             continue;
         }
         if (is_joined_by(making, text, "mrail", making->environment->rails)) {
-            rc = add_rails(making, i, candidates);
+            rc = add_variable(making, TEXT_RAILS, i, candidates);
             continue;
         }
-        rc = bind_and_check(making->parts, text, &stack, &error);
-        if (!rc) {
-            rc = add_admitted(making, stack, i, candidates);
-        } else if (rc == -FI_EINVAL) {
-            show(making, TEXT_PROVIDER, provider->text, &error, making->reasons);
-            rc = 0;
-        }
+        rc = add_choice(making, i, candidates);
     }
     for (size_t i = 0; i < candidates->count; i++) {
         if (candidates->list[i].origin == TEXT_NONE)
@@ -391,9 +423,9 @@ static int add_all(const struct making *making, struct candidates *candidates)
             rc = add_admitted(making, stack, 0, candidates);
     }
     if (!rc)
-        rc = add_links(making, 0, candidates);
+        rc = add_variable(making, TEXT_LINKS, 0, candidates);
     if (!rc)
-        rc = add_rails(making, 0, candidates);
+        rc = add_variable(making, TEXT_RAILS, 0, candidates);
     if (!rc && making->provider) {
         drop_denied(making, making->provider, TEXT_PROVIDER, candidates);
         show_if_none_left(making, making->provider, TEXT_PROVIDER, candidates);
@@ -406,37 +438,6 @@ static int add_all(const struct making *making, struct candidates *candidates)
 enum {
     ASKED_MAX = 8
 };
-
-static bool stack_has(const struct stack *stack, const struct part *part)
-{
-    bool has = !stack->automatic && stack->part == part;
-
-    for (size_t i = 0; !has && i < stack->lower_count; i++)
-        has = stack_has(stack->lowers[i], part);
-    return has;
-}
-
-/* The user's top stays on top: hooks, and under them the layers that only hooks may stand on. */
-static struct stack *put_asked(const struct stack *stack, const struct part *layer)
-{
-    struct spec_error error;
-    struct stack *put;
-
-    if (!stack->automatic &&
-        (stack->part->transparent || (stack->part->topmost && !layer->topmost))) {
-        put = put_asked(stack->lowers[0], layer);
-        return put ? stack_over(stack, put) : NULL;
-    }
-    put = stack_create(layer, stack->span);
-    if (!put)
-        return NULL;
-    if (stack_set_params(put, NULL, 0, &error) ||
-        stack_add_lower(put, stack_hold((struct stack *)stack))) {
-        stack_release(put);
-        return NULL;
-    }
-    return put;
-}
 
 /* Puts the layers that are in the set on a candidate's stack, the first lowest. */
 static int add_asked(const struct making *making, const struct candidate *candidate,
@@ -455,7 +456,7 @@ static int add_asked(const struct making *making, const struct candidate *candid
             stack_release(stack);
             return 0;
         }
-        next = put_asked(stack, layers[i]);
+        next = stack_put(stack, layers[i]);
         stack_release(stack);
         if (!next)
             return -FI_ENOMEM;
@@ -572,7 +573,7 @@ static bool is_admitted(const struct making *making, const char *brief)
         if (bind_stack(making->parts, &provider->stacks[i], &stack, &error))
             continue;
         text = stack_print_short(stack);
-        admitted = text && is_plain(stack) && name_begins_with(brief, text);
+        admitted = text && stack_is_plain(stack) && name_begins_with(brief, text);
         free(text);
         stack_release(stack);
     }
@@ -661,7 +662,7 @@ static int pick_wanted(const struct making *making, const struct spec *wanted, s
                        const struct candidates *all, struct candidates *picked)
 {
     const struct spec_stack *text = &wanted->stacks[index];
-    const struct part *layer = lone_layer(making->parts, text);
+    const struct part *layer = place_lone_layer(making->parts, text);
     struct spec_error error;
     struct stack *stack;
     size_t before = picked->count;
@@ -672,7 +673,7 @@ static int pick_wanted(const struct making *making, const struct spec *wanted, s
         rc = pick_named(all, part_shown(layer), true, index, picked);
     if (layer && (rc || layer->kind == PART_LAYER || picked->count > before))
         return rc;
-    rc = bind_and_check(making->parts, text, &stack, &error);
+    rc = bind_placed(making, wanted, index, 0, all, &stack, &error);
     if (rc == -FI_EINVAL && wanted->stack_count == 1 &&
         (pick_named(all, wanted->text, false, index, picked) || picked->count > before))
         return picked->count > before ? 0 : -FI_ENOMEM; /* a short name, without parameters */
@@ -684,7 +685,7 @@ static int pick_wanted(const struct making *making, const struct spec *wanted, s
             show(making, TEXT_WANTED, wanted->text, &error, making->reasons);
         return 0;
     }
-    if (rc || layer || !is_plain(stack))
+    if (rc || layer || !stack_is_plain(stack))
         return rc ? rc : pick_spelled(making, all, stack, index, picked);
     brief = stack_print_short(stack);
     rc = brief ? pick_named(all, brief, false, index, picked) : -FI_ENOMEM;

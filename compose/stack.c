@@ -161,6 +161,47 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower)
     return copy;
 }
 
+bool stack_has(const struct stack *stack, const struct part *part)
+{
+    bool has = !stack->automatic && stack->part == part;
+
+    for (size_t i = 0; !has && i < stack->lower_count; i++)
+        has = stack_has(stack->lowers[i], part);
+    return has;
+}
+
+struct stack *stack_put(const struct stack *stack, const struct part *layer)
+{
+    struct spec_error error;
+    struct stack *put;
+
+    if (!stack->automatic &&
+        (stack->part->transparent || (stack->part->topmost && !layer->topmost))) {
+        put = stack_put(stack->lowers[0], layer);
+        return put ? stack_over(stack, put) : NULL;
+    }
+    put = stack_create(layer, stack->span);
+    if (!put)
+        return NULL;
+    if (stack_set_params(put, NULL, 0, &error) ||
+        stack_add_lower(put, stack_hold((struct stack *)stack))) {
+        stack_release(put);
+        return NULL;
+    }
+    return put;
+}
+
+bool stack_is_plain(const struct stack *stack)
+{
+    if (stack->given_count || stack->part->transparent)
+        return false;
+    for (size_t i = 0; i < stack->lower_count; i++) {
+        if (!stack_is_plain(stack->lowers[i]))
+            return false;
+    }
+    return true;
+}
+
 const char *stack_domains(const struct stack *stack)
 {
     const struct param_def *def = part_params(stack->part);

@@ -51,6 +51,14 @@ const char *stack_domains(const struct stack *stack);
  * memory. */
 struct stack *stack_over(const struct stack *stack, struct stack *lower);
 
+/* Says nothing about parameters or transparent layers: a name in upstream's sense. */
+bool stack_is_plain(const struct stack *stack);
+/* Is part one of the stack's, put there by name? */
+bool stack_has(const struct stack *stack, const struct part *part);
+/* The stack with layer on it. The user's top stays on top: hooks, and under them the layers that
+ * only hooks may stand on. NULL without memory. */
+struct stack *stack_put(const struct stack *stack, const struct part *layer);
+
 /* bind: one stack of a parsed text to parts, each base at its end. -FI_EINVAL with *error. */
 int bind_stack(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error);

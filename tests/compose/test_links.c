@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <rdma/fi_errno.h>
 
+#include "compose/candidate.h"
 #include "compose/links.h"
 #include "fake.h"
 
@@ -80,11 +81,53 @@ static void selection_of_rails_is_translated(void **state)
     assert_int_equal(error.span.end, 7);
 }
 
+/* All candidates' stacks, in full. */
+static void assert_stacks(const struct environment *environment, const char *wanted,
+                          const char *expected)
+{
+    struct candidates candidates;
+    struct text text = {0};
+    char *names;
+
+    assert_int_equal(candidates_make(&fake_parts, environment, 0, wanted, NULL, &candidates), 0);
+    for (size_t i = 0; i < candidates.count; i++)
+        text_add(&text, "%s ", candidates.list[i].full);
+    names = text_take(&text);
+    assert_string_equal(names, expected);
+    free(names);
+    candidates_finish(&candidates);
+}
+
+/* Under hooks, and in brackets of other joins. */
+static void variables_of_upstream_are_for_each_join_without_a_bracket(void **state)
+{
+    struct environment links = {.provider = "trace;lnx", .links = "shm+tcp;ofi_rxm:lo|shm"};
+    struct environment rails = {.provider = "trace;mrail", .rails = "lo,eth0"};
+    struct environment hints = {.links = "shm+tcp;ofi_rxm:lo"};
+
+    assert_stacks(
+        &links, NULL,
+        "ofi_hook_trace;ofi_lnx;[shm+tcp(domain=lo);ofi_rxm] ofi_hook_trace;ofi_lnx;[shm] ");
+    links.provider = "mrail;[lnx+tcp]";
+    assert_stacks(&links, NULL,
+                  "ofi_mrail;[ofi_lnx;[shm+tcp(domain=lo);ofi_rxm]+tcp] "
+                  "ofi_mrail;[ofi_lnx;[shm]+tcp] ");
+    links.provider = "lnx;[shm]";
+    assert_stacks(&links, NULL, "ofi_lnx;[shm] ");
+    assert_stacks(&rails, NULL,
+                  "ofi_hook_trace;ofi_mrail;[tcp(iface=lo);ofi_rxm+tcp(iface=eth0);ofi_rxm] ");
+    assert_stacks(&hints, "trace;lnx", "ofi_hook_trace;ofi_lnx;[shm+tcp(domain=lo);ofi_rxm] ");
+    links.links = "shm+tpc";
+    links.provider = "trace;lnx";
+    assert_stacks(&links, NULL, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_links_have_a_place_and_a_sentence),
         cmocka_unit_test(switches_of_links_are_read),
+        cmocka_unit_test(variables_of_upstream_are_for_each_join_without_a_bracket),
         cmocka_unit_test(selection_of_rails_is_translated),
     };
 

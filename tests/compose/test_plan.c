@@ -506,6 +506,8 @@ static void links_of_upstream_are_joins(void **state)
     assert_links("shm|rxd;udp", false, NULL,
                  "ofi_lnx=ofi_lnx;[shm] ofi_lnx;[udp;ofi_rxd]=ofi_lnx;[udp;ofi_rxd] ");
     assert_names_lead_back(&(struct environment){.links = "shm+tcp;ofi_rxm:lo|shm"}, 0, "lnx");
+    assert_names_lead_back(
+        &(struct environment){.provider = "trace;lnx", .links = "shm+tcp;ofi_rxm:lo|shm"}, 0, NULL);
 }
 
 static void names_of_joins_are_taken_apart(void **state)

@@ -255,6 +255,36 @@ static void wrong_variables_are_told(void **state)
     unsetenv("FI_LNX_DISABLE_SHM");
 }
 
+/* The first stack that FI_PROVIDER stands for beside FI_LNX_PROV_LINKS, which says that it joins
+ * shm alone and by turns. */
+static void assert_linked(const char *provider, const char *expected)
+{
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->mode = ~0ull;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    setenv("FI_PROVIDER", provider, 1);
+    setenv("FI_LNX_PROV_LINKS", "shm", 1);
+    setenv("FI_LNX_MULTI_RAIL_SELECTION", "PER_MSG", 1);
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    assert_string_equal(info->fabric_attr->prov_name, expected);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+    unsetenv("FI_LNX_PROV_LINKS");
+    unsetenv("FI_LNX_MULTI_RAIL_SELECTION");
+}
+
+/* With parameters of its own, too; those of the variables yield to them. */
+static void variables_are_for_each_join_without_a_bracket(void **state)
+{
+    assert_linked("lnx", "lnx");
+    assert_linked("noop;lnx", "lnx;[shm]");
+    assert_linked("noop;lnx(strict=yes)", "lnx;[shm]");
+    assert_linked("lnx(rails=per_peer),noop;lnx", "lnx(rails=per_peer);[shm]");
+    assert_linked("lnx(strict=yes),lnx(strict=no)", "lnx(strict=yes,rails=per_msg);[shm]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +295,7 @@ int main(void)
         cmocka_unit_test(an_address_of_another_length_is_told),
         cmocka_unit_test(an_address_of_another_bracket_is_told),
         cmocka_unit_test(wrong_variables_are_told),
+        cmocka_unit_test(variables_are_for_each_join_without_a_bracket),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
