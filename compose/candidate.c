@@ -293,9 +293,9 @@ static int bind_placed(const struct making *making, const struct spec *from, siz
     int rc = spec_parse(from->text, &copy, error);
 
     if (!rc && by->links)
-        rc = place_put(making->parts, &copy->stacks[index], "lnx", by->links, k);
+        rc = place_put(making->parts, &copy->stacks[index], "lnx", by->links, k, error);
     if (!rc && by->rails)
-        rc = place_put(making->parts, &copy->stacks[index], "mrail", by->rails, 0);
+        rc = place_put(making->parts, &copy->stacks[index], "mrail", by->rails, 0, error);
     if (!rc)
         rc = bind_and_check(making->parts, &copy->stacks[index], stack, error);
     spec_destroy(copy);

@@ -58,7 +58,7 @@ size_t place_count(const char *by)
 {
     struct spec_error error;
     struct spec *spec = NULL;
-    size_t count = spec_parse(by, &spec, &error) ? 0 : spec->stack_count;
+    size_t count = spec_parse(by, &spec, &error) ? 1 : spec->stack_count;
 
     spec_destroy(spec);
     return count;
@@ -126,12 +126,15 @@ static int move_bracket(struct spec_stack *text, size_t at, struct spec_stack *f
     return 0;
 }
 
-static int put_here(struct spec_stack *text, size_t at, const char *by, size_t index)
+static int put_here(struct spec_stack *text, size_t at, const char *by, size_t index,
+                    struct spec_error *error)
 {
-    struct spec_error error;
+    struct spec_error in_by;
     struct spec *spec;
-    int rc = spec_parse(by, &spec, &error);
+    int rc = spec_parse(by, &spec, &in_by);
 
+    if (rc == -FI_EINVAL)
+        spec_fail(error, text->items[at].name_span, "its variable is no stack: %s", in_by.why);
     if (rc)
         return rc;
     rc = move_bracket(text, at, &spec->stacks[index]);
@@ -140,14 +143,14 @@ static int put_here(struct spec_stack *text, size_t at, const char *by, size_t i
 }
 
 int place_put(const struct parts *parts, struct spec_stack *text, const char *join, const char *by,
-              size_t index)
+              size_t index, struct spec_error *error)
 {
     size_t at = find(parts, text, join);
     int rc = 0;
 
     for (size_t i = 0; i < text->item_count; i++) {
         for (size_t j = 0; !rc && j < text->items[i].member_count; j++)
-            rc = place_put(parts, &text->items[i].members[j], join, by, index);
+            rc = place_put(parts, &text->items[i].members[j], join, by, index, error);
     }
-    return !rc && at < text->item_count ? put_here(text, at, by, index) : rc;
+    return !rc && at < text->item_count ? put_here(text, at, by, index, error) : rc;
 }

@@ -104,6 +104,8 @@ static void variables_of_upstream_are_for_each_join_without_a_bracket(void **sta
     struct environment links = {.provider = "trace;lnx", .links = "shm+tcp;ofi_rxm:lo|shm"};
     struct environment rails = {.provider = "trace;mrail", .rails = "lo,eth0"};
     struct environment hints = {.links = "shm+tcp;ofi_rxm:lo"};
+    char many[4000];
+    struct environment too_long = {.provider = "trace;lnx", .links = many};
 
     assert_stacks(
         &links, NULL,
@@ -116,6 +118,11 @@ static void variables_of_upstream_are_for_each_join_without_a_bracket(void **sta
     assert_stacks(&links, NULL, "ofi_lnx;[shm] ");
     assert_stacks(&rails, NULL,
                   "ofi_hook_trace;ofi_mrail;[tcp(iface=lo);ofi_rxm+tcp(iface=eth0);ofi_rxm] ");
+    memset(many, '|', sizeof(many) - 1);
+    for (size_t i = 0; i + 4 < sizeof(many); i += 4)
+        memcpy(&many[i], "shm", 3);
+    memcpy(&many[sizeof(many) - 4], "shm", 4);
+    assert_stacks(&too_long, NULL, "");
     assert_stacks(&hints, "trace;lnx", "ofi_hook_trace;ofi_lnx;[shm+tcp(domain=lo);ofi_rxm] ");
     links.links = "shm+tpc";
     links.provider = "trace;lnx";

@@ -3,10 +3,12 @@
  * for each link, or a refusal with a place inside of the text. The first byte says what the other
  * variables are. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compose/links.h"
+#include "compose/place.h"
 #include "compose/rail_links.h"
 #include "compose/registry.h"
 #include "tests/fuzz/must.h"
@@ -28,6 +30,29 @@ static void check_refused(const char *text, const struct spec_error *error)
 
     must(shown && error->span.begin <= error->span.end && error->span.end <= strlen(text));
     free(shown);
+}
+
+/* In the place of joins without a bracket: they have one then. */
+static void check_placed(const char *join, const char *by, size_t index)
+{
+    const struct parts *parts = registry_parts();
+    char text[64];
+    struct spec_error error;
+    struct spec *spec;
+    int rc;
+
+    snprintf(text, sizeof(text), "noop;%s,%s;noop,mrail;[%s+%s(strict=yes)]", join, join, join,
+             join);
+    must(!spec_parse(text, &spec, &error));
+    for (size_t i = 0; i < spec->stack_count; i++) {
+        must(place_has(parts, &spec->stacks[i], join));
+        rc = place_put(parts, &spec->stacks[i], join, by, index, &error);
+        must(rc == 0 || (rc == -FI_EINVAL && strlen(by) > SPEC_MAX));
+        must(rc || !place_has(parts, &spec->stacks[i], join));
+        if (rc)
+            check_refused(text, &error);
+    }
+    spec_destroy(spec);
 }
 
 static void check_links(const char *text, bool no_shm, bool per_msg)
@@ -53,6 +78,7 @@ static void check_links(const char *text, bool no_shm, bool per_msg)
         must(spec->stack_count == count_links(text));
         spec_destroy(spec);
     }
+    check_placed("lnx", made, place_count(made) - 1);
     free(made);
 }
 
@@ -77,6 +103,7 @@ static void check_rails(char *text)
         must(!spec_parse(made, &spec, &error));
         must(spec->stack_count == 1);
     }
+    check_placed("mrail", made, 0);
     spec_destroy(spec);
     free(made);
 }
