@@ -523,6 +523,27 @@ static void the_peer_may_ask_to_close(void **state)
     end();
 }
 
+static void a_lost_wish_to_close_is_repeated(void **state)
+{
+    struct pds_settings settings = patient();
+
+    settings.close_time = SECOND;
+    begin(&settings);
+    send_message(0, 1, 0, 1);
+    run(sw.now + SECOND);
+    losing(PDS_CONTROL, CONTROL_CLOSE_REQUEST, 3);
+    pds_close(nodes[1].pds, pdc_ref(list_item(nodes[1].pds->used.next, struct pdc, used)));
+    run(sw.now + SECOND / 2);
+    assert_int_equal(dropped, 3);
+    assert_int_equal(pds_count(nodes[0].pds), 0);
+    assert_int_equal(pds_counters(nodes[1].pds)->failed, 0);
+    /* The next message takes another PDC. */
+    send_message(0, 1, 1, 1);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 2);
+    end();
+}
+
 static void a_late_caller_is_no_silent_peer(void **state)
 {
     uint64_t rto = pds_defaults.rto, start;
@@ -735,6 +756,7 @@ int main(void)
         cmocka_unit_test(idle_ones_are_closed_and_opened_again),
         cmocka_unit_test(few_pdcs_take_turns),
         cmocka_unit_test(the_peer_may_ask_to_close),
+        cmocka_unit_test(a_lost_wish_to_close_is_repeated),
         cmocka_unit_test(a_late_caller_is_no_silent_peer),
         cmocka_unit_test(changed_headers_hurt_nobody_else),
         cmocka_unit_test(openings_without_end_are_bounded),

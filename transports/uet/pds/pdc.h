@@ -67,6 +67,8 @@ struct pdc_tx {
     uint64_t probe_base;
     uint64_t unreachable; /* since when the network says that its port is closed; 0: it does not */
     uint64_t close_by;    /* the peer, which was asked to, must have closed it. 0: it was not */
+    uint64_t plead_at;    /* it is asked again; */
+    unsigned pleas;       /* so often it was */
 };
 
 struct pdc_rx {
@@ -116,6 +118,7 @@ struct pdc {
     bool came : 1; /* the peer has acknowledged something; kept of tx, as long as it rests, and: */
     bool told : 1; /* of rx */
     bool timed_idle : 1; /* the timer is of a PDC that has nothing to send */
+    bool opening : 1;    /* counts in pds->opening: ours, and its peer has not answered */
     uint8_t mpr;         /* of tx, in PDS_MPR_UNIT */
     uint16_t reorder;
     uint32_t tx_next, smoothed; /* smoothed: in us */
@@ -163,6 +166,11 @@ struct pds {
     struct pds_ref chosen; /* by the last message */
     bool lacks_ids;
     unsigned count, room; /* ids in use, and ids that may be */
+    unsigned opening;     /* of these: ours before the peer's answer; */
+    unsigned leaving;     /* with wants_close */
+    uint64_t drained;     /* when all that waits was last looked at */
+    uint64_t made_room;   /* when the last one was closed to make room for others */
+    bool stirred;         /* what waits may find a PDC: since the last look something changed */
     struct list *buckets; /* of our PDCs, by key; behind them of peers', by address and id */
     size_t bucket_count;  /* of either; a power of two */
     struct list active, used, waiting; /* waiting: sources without a PDC */
@@ -191,7 +199,8 @@ void rudi_take_nack(struct pds *pds, const union addr *from, const struct pds_he
 enum {
     PDS_BUCKETS_MIN = 16, /* for as many PDCs as there may be, but no more than */
     PDS_BUCKETS_MAX = 4096,
-    PDS_START_DISTANCE = 65536 /* of Start_PSN from the last one used */
+    PDS_START_DISTANCE = 65536, /* of Start_PSN from the last one used */
+    PDS_LOOK_AT = 64            /* PDCs, for one that can go */
 };
 
 /* ---- pdc_table.c ---- */
@@ -209,7 +218,17 @@ struct pds_ref pdc_ref(const struct pdc *pdc);
 struct pdc *pdc_of_peer(const struct pds *pds, const union addr *from, uint16_t peer_id);
 /* One of ours for a message of that key, opened if need be. NULL: none can be opened now. */
 struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key);
+/* There is one of ours that pdc_choose might give. */
+bool pdc_is_open(const struct pds *pds, const struct pds_key *key);
 void pdc_insert_peer(struct pdc *pdc);
+/* All ids are in use. */
+bool pds_is_full(const struct pds *pds);
+/* The peer of one of ours has shown its id. */
+void pdc_establish(struct pdc *pdc, uint16_t peer_id);
+/* It is to be closed when it has nothing to do. */
+void pdc_want_close(struct pdc *pdc);
+/* It is closed, or about to be freed, and counts no more as one that opens or leaves. */
+void pdc_uncount(struct pdc *pdc);
 void pdc_touch(struct pdc *pdc);
 /* pds_run is to look at it, soon. */
 void pdc_activate(struct pdc *pdc);
@@ -309,11 +328,29 @@ void pds_refuse(struct pds *pds, const union addr *to, const struct pds_header *
 
 /* ---- pdc_timer.c ---- */
 
+/* Asks the peer, which opened it, to close it. */
+void pdc_plead(struct pdc *pdc);
 /* Does what is due; false: the PDC is gone. */
 bool pdc_run(struct pdc *pdc);
 void pdc_arm(struct pdc *pdc);
 
+/* ---- wait.c ---- */
+
+/* source gets a PDC; false: there is none for it now. */
+bool wait_end(struct pds *pds, struct pds_source *source);
+/* source waits for one, behind those that do. */
+void wait_begin(struct pds *pds, struct pds_source *source);
+/* Gives PDCs to those that wait. */
+void wait_run(struct pds *pds);
+/* When all of them are to be looked at. */
+uint64_t wait_deadline(const struct pds *pds);
+/* Where no id is free: the PDC that was not used for the longest time is closed, by its owner. */
+void wait_make_room(struct pds *pds);
+
 /* ---- pds.c ---- */
+
+/* Closes one of ours when what it has to do is done; asks the peer to close one of the peer's. */
+void pdc_ask_to_close(struct pdc *pdc);
 
 /* The PDC ends without the peer's agreement. */
 void pdc_fail(struct pdc *pdc);

@@ -124,8 +124,7 @@ static void establish(struct pdc *pdc, uint16_t peer_id)
 {
     if (pdc->state != PDC_SYN)
         return;
-    pdc->peer_id = peer_id;
-    pdc->state = PDC_ESTABLISHED;
+    pdc_establish(pdc, peer_id);
 }
 
 static void take_wishes(struct pdc *pdc, const struct pds_header *header)

@@ -79,13 +79,26 @@ static bool is_own(const struct pds *pds, uint16_t id)
     return pds->settings.ids >> id / PDS_ID_BLOCK & 1;
 }
 
+static unsigned most_pdcs(const struct pds *pds)
+{
+    return pds->room < pds->settings.pdcs ? pds->room : pds->settings.pdcs;
+}
+
+bool pds_is_full(const struct pds *pds)
+{
+    return pds->count >= most_pdcs(pds);
+}
+
+static void note_lack(struct pds *pds)
+{
+    pds->lacks_ids |= pds->room < pds->settings.pdcs;
+}
+
 /* The one that was not in use for the longest time. 0: there is none. */
 static uint16_t free_id(struct pds *pds)
 {
-    if (pds->count >= pds->settings.pdcs)
-        return 0;
-    if (pds->count >= pds->room) {
-        pds->lacks_ids = true;
+    if (pds_is_full(pds)) {
+        note_lack(pds);
         return 0;
     }
     do {
@@ -127,6 +140,7 @@ void pds_set_ids(struct pds *pds, uint64_t ids)
         room += (unsigned)(ids >> block & 1) * PDS_ID_BLOCK;
     pds->settings.ids = ids;
     pds->room = room - (ids & 1); /* id 0 is none */
+    pds->stirred = true;
 }
 
 bool pds_lacks_ids(struct pds *pds)
@@ -167,8 +181,10 @@ struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, ui
     uint16_t id = free_id(pds);
     struct pdc *pdc = id ? pool_get(&pds->pdcs) : NULL;
 
-    if (!pdc)
+    if (!pdc) {
+        pds->stirred |= id; /* there was no memory */
         return NULL;
+    }
     *pdc = (struct pdc){
         .pds = pds,
         .tx = &pds->rest.tx,
@@ -183,6 +199,8 @@ struct pdc *pdc_create(struct pds *pds, const struct pds_key *key, bool ours, ui
     pdc->id = id;
     pdc->generation = ++pds->generations;
     pdc->state = ours ? PDC_SYN : PDC_ESTABLISHED;
+    pdc->opening = ours;
+    pds->opening += ours;
     pdc->heard = pds->now;
     list_init(&pdc->by_peer);
     list_init(&pdc->active);
@@ -198,14 +216,43 @@ void pdc_free(struct pdc *pdc)
 {
     struct pds *pds = pdc->pds;
 
+    pdc_uncount(pdc);
     pds->ids[pdc->id] = NULL;
     pds->count--;
+    pds->stirred = true;
     list_detach(&pdc->by_peer);
     list_detach(&pdc->active);
     list_detach(&pdc->used);
     timer_stop(&pdc->timer);
     pdc_rest(pdc);
     pool_put(&pds->pdcs, pdc);
+}
+
+static void uncount_opening(struct pdc *pdc)
+{
+    pdc->pds->opening -= pdc->opening;
+    pdc->opening = false;
+}
+
+void pdc_establish(struct pdc *pdc, uint16_t peer_id)
+{
+    uncount_opening(pdc);
+    pdc->pds->stirred = true;
+    pdc->peer_id = peer_id;
+    pdc->state = PDC_ESTABLISHED;
+}
+
+void pdc_want_close(struct pdc *pdc)
+{
+    pdc->pds->leaving += !pdc->wants_close;
+    pdc->wants_close = true;
+}
+
+void pdc_uncount(struct pdc *pdc)
+{
+    uncount_opening(pdc);
+    pdc->pds->leaving -= pdc->wants_close;
+    pdc->wants_close = false;
 }
 
 void pdc_touch(struct pdc *pdc)
@@ -248,10 +295,22 @@ static uint32_t new_start(struct pds *pds)
     return pds->last_start = start;
 }
 
+/* Peers that all open to each other would refuse each other for ever if those that wait for an
+ * answer could take all ids: half is left to the others. */
+static bool may_open(const struct pds *pds)
+{
+    return !pds->opening || pds->opening < most_pdcs(pds) / 2;
+}
+
 static struct pdc *open_ours(struct pds *pds, const struct pds_key *key)
 {
-    struct pdc *pdc = pdc_create(pds, key, true, new_start(pds));
+    struct pdc *pdc;
 
+    if (!may_open(pds)) {
+        note_lack(pds);
+        return NULL;
+    }
+    pdc = pdc_create(pds, key, true, new_start(pds));
     if (pdc)
         list_attach(&pdc->by_peer, bucket_of_key(pds, key));
     return pdc;
@@ -259,7 +318,7 @@ static struct pdc *open_ours(struct pds *pds, const struct pds_key *key)
 
 /* Ordered messages of a key keep to one PDC, also while it is being closed. Others take one that
  * has nothing to send. */
-static struct pdc *find_ours(struct pds *pds, const struct pds_key *key, unsigned *count)
+static struct pdc *find_ours(const struct pds *pds, const struct pds_key *key, unsigned *count)
 {
     struct pdc *busy = NULL;
 
@@ -299,6 +358,13 @@ static struct pdc *choose(struct pds *pds, const struct pds_key *key)
         return pdc;
     fresh = open_ours(pds, key);
     return fresh ? fresh : pdc;
+}
+
+bool pdc_is_open(const struct pds *pds, const struct pds_key *key)
+{
+    unsigned count = 0;
+
+    return find_ours(pds, key, &count);
 }
 
 struct pdc *pdc_choose(struct pds *pds, const struct pds_key *key)

@@ -138,7 +138,7 @@ static uint64_t forget_due(const struct pdc *pdc)
 
 void pdc_arm(struct pdc *pdc)
 {
-    uint64_t due = pdc->tx->close_by ? pdc->tx->close_by : UINT64_MAX;
+    uint64_t due = pdc->tx->close_by ? earlier(pdc->tx->close_by, pdc->tx->plead_at) : UINT64_MAX;
 
     if (pdc->state == PDC_CLOSED) {
         due = forget_due(pdc);
@@ -236,6 +236,13 @@ static void clear(struct pdc *pdc)
         pdc_send_control(pdc, CONTROL_CLEAR, 0, 0, pdc_tx_psn(pdc, pdc->tx->first) - 1);
 }
 
+/* The packet that asked the peer before may be lost. */
+void pdc_plead(struct pdc *pdc)
+{
+    pdc->tx->plead_at = pdc->pds->now + backed_off(pdc, pdc->tx->pleas++);
+    pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx->serial.next), 0, 0);
+}
+
 static void do_what_is_due(struct pdc *pdc)
 {
     uint64_t now = pdc->pds->now;
@@ -254,9 +261,11 @@ static void do_what_is_due(struct pdc *pdc)
     if (noop_due(pdc) <= now && !pdc_tx_control(pdc, CONTROL_NOOP))
         pdc->heard = now;
     if (idle_due(pdc) <= now)
-        pdc->wants_close = true;
+        pdc_want_close(pdc);
     if (gone_due(pdc) <= now)
         pdc->failed = true;
+    if (pdc->tx->close_by > now && pdc->tx->plead_at <= now)
+        pdc_plead(pdc);
     if (rest_due(pdc) <= now)
         pdc_rest(pdc);
 }

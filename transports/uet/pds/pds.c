@@ -7,15 +7,10 @@
 #include "transports/uet/pds/pdc.h"
 
 enum {
-    ROUNDS = 16,  /* of pds_run, while upcalls give it more to do */
-    ROOM_FOR = 8, /* of those that wait, when they are looked through */
-    LOOK_AT = 64, /* PDCs, for one that can go */
+    ROUNDS = 16, /* of pds_run, while upcalls give it more to do */
 };
 
 #define MS UINT64_C(1000000)
-
-/* PSNs go on for 2^31 from Start_PSN, less what is under way. */
-#define NUMBERS_MAX ((UINT64_C(1) << 31) - PDS_MPR_MAX)
 
 const struct pds_settings pds_defaults = {
     .mpr = 1024,
@@ -169,6 +164,7 @@ void pdc_end(struct pdc *pdc)
     if (pdc->ours || pdc->state == PDC_CLOSED) {
         pdc_free(pdc);
     } else {
+        pdc_uncount(pdc);
         pdc->state = PDC_CLOSED;
         pdc->failed = false;
         pdc->heard = pds->now;
@@ -178,15 +174,15 @@ void pdc_end(struct pdc *pdc)
         pds->ops->closed(pds->arg, ref, failed);
 }
 
-static void ask_to_close(struct pdc *pdc)
+void pdc_ask_to_close(struct pdc *pdc)
 {
     if (pdc->wants_close || pdc->state == PDC_CLOSED)
         return;
-    pdc->wants_close = true;
+    pdc_want_close(pdc);
     if (!pdc->ours && pdc_wake(pdc)) {
         pdc->tx->close_by = pdc->pds->now + pdc->pds->settings.close_time;
         pdc->rx->ack_due |= pdc->rx->ack_held;
-        pdc_send_control(pdc, CONTROL_CLOSE_REQUEST, pdc_rx_psn(pdc, pdc->rx->serial.next), 0, 0);
+        pdc_plead(pdc);
     }
     pdc_activate(pdc);
 }
@@ -203,7 +199,7 @@ void pds_close(struct pds *pds, struct pds_ref ref)
     struct pdc *pdc = pdc_of(pds, ref);
 
     if (pdc)
-        ask_to_close(pdc);
+        pdc_ask_to_close(pdc);
 }
 
 unsigned pds_close_all(struct pds *pds)
@@ -214,7 +210,7 @@ unsigned pds_close_all(struct pds *pds)
     list_for_each (pos, &pds->used) {
         struct pdc *pdc = list_item(pos, struct pdc, used);
 
-        ask_to_close(pdc);
+        pdc_ask_to_close(pdc);
         count += pdc->ours;
     }
     return count;
@@ -229,7 +225,7 @@ void pds_leave(struct pds *pds, const union addr *to)
             (to && !addr_equal(&pdc->key.to.sa, &to->sa)))
             continue;
         pdc->left = true;
-        ask_to_close(pdc);
+        pdc_ask_to_close(pdc);
     }
 }
 
@@ -244,61 +240,6 @@ unsigned pds_open_count(const struct pds *pds)
 
 /* ---- Sending ---- */
 
-/* There are too many: those that were not used for the longest time are closed, by their owner. */
-static void make_room(struct pds *pds)
-{
-    unsigned looked = 0;
-
-    list_for_each (pos, &pds->used) {
-        struct pdc *pdc = list_item(pos, struct pdc, used);
-
-        if (pdc_tx_idle(pdc) && !pdc->holds && !pdc->wants_close && pdc->state != PDC_CLOSED) {
-            ask_to_close(pdc);
-            return;
-        }
-        if (++looked == LOOK_AT)
-            return;
-    }
-}
-
-static bool submit(struct pds *pds, struct pds_source *source)
-{
-    struct pdc *pdc = pdc_choose(pds, &source->key);
-
-    if (!pdc || pdc->wants_close || pdc->state > PDC_ESTABLISHED || !pdc_wake(pdc))
-        return false;
-    if (pdc->tx->next >= NUMBERS_MAX) {
-        ask_to_close(pdc);
-        return false;
-    }
-    list_detach(&source->link);
-    list_attach(&source->link, &pdc->tx->sources);
-    source->pdc = pdc_ref(pdc);
-    pdc_touch(pdc);
-    pdc_activate_source(pdc);
-    return true;
-}
-
-/* Gives what waits a PDC, in its order. */
-static void drain_waiting(struct pds *pds)
-{
-    struct list later;
-    unsigned room = 0;
-
-    list_init(&later);
-    while (!list_empty(&pds->waiting)) {
-        struct pds_source *source = list_item(pds->waiting.next, struct pds_source, link);
-
-        if (submit(pds, source))
-            continue;
-        list_detach(&source->link);
-        list_attach(&source->link, &later);
-        if (room++ < ROOM_FOR)
-            make_room(pds);
-    }
-    list_join(&later, &pds->waiting);
-}
-
 void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key *key)
 {
     bool alone = list_empty(&pds->waiting);
@@ -310,11 +251,9 @@ void pds_submit(struct pds *pds, struct pds_source *source, const struct pds_key
         rudi_submit(pds, source);
         return;
     }
-    if (alone && submit(pds, source))
+    if ((alone || (key->mode == PDS_MODE_RUD && pdc_is_open(pds, key))) && wait_end(pds, source))
         return;
-    list_attach(&source->link, &pds->waiting);
-    if (alone)
-        make_room(pds);
+    wait_begin(pds, source);
 }
 
 bool pds_submit_return(struct pds *pds, struct pds_source *source, struct pds_ref ref)
@@ -402,7 +341,7 @@ static bool reap(struct pds *pds)
             pdc_fail(pdc);
             return true;
         }
-        if (++looked == LOOK_AT)
+        if (++looked == PDS_LOOK_AT)
             break;
     }
     return false;
@@ -455,7 +394,7 @@ static struct pdc *open_theirs(struct pds *pds, const union addr *from,
         pdc = pdc_create(pds, &key, false, start);
     if (!pdc) {
         pds_refuse(pds, from, header, NACK_NO_PDC, 0);
-        make_room(pds); /* it tries again */
+        wait_make_room(pds); /* it tries again */
         return NULL;
     }
     pdc->peer_id = header->spdcid;
@@ -516,8 +455,7 @@ static struct pdc *find_open(struct pds *pds, const union addr *from,
     }
     if (pdc->state == PDC_SYN && counts_from_start(pdc, header)) {
         /* Data has overtaken the acknowledgement of what asked for it. */
-        pdc->peer_id = header->spdcid;
-        pdc->state = PDC_ESTABLISHED;
+        pdc_establish(pdc, header->spdcid);
     }
     if (pdc->peer_id != header->spdcid) {
         pds_refuse(pds, from, header, NACK_MISMATCH, 0);
@@ -677,6 +615,11 @@ void pds_unreachable(struct pds *pds, uint64_t now, const union addr *to, const 
 
 /* ---- Running ---- */
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void wake_due_of(struct pds *pds, const struct list *timers)
 {
     struct timer *timer;
@@ -735,8 +678,7 @@ void pds_run(struct pds *pds, uint64_t now)
     for (int round = 0; round < ROUNDS; round++) {
         struct list batch;
 
-        if (!list_empty(&pds->waiting))
-            drain_waiting(pds);
+        wait_run(pds);
         list_init(&batch);
         list_join(&pds->active, &batch);
         if (list_empty(&batch))
@@ -754,10 +696,10 @@ uint64_t pds_deadline(const struct pds *pds)
 {
     int64_t due = timers_next(&pds->timers), idle = timers_next(&pds->idle_timers);
 
-    uint64_t rudi = rudi_deadline(&pds->rudi);
+    uint64_t first = earlier(rudi_deadline(&pds->rudi), wait_deadline(pds));
 
     if (!list_empty(&pds->active))
         return 0;
     due = due < idle ? due : idle;
-    return due == TIMER_NEVER || rudi < (uint64_t)due ? rudi : (uint64_t)due;
+    return due == TIMER_NEVER ? first : earlier(first, (uint64_t)due);
 }

@@ -21,7 +21,7 @@ enum {
     FEW = 6,
     SOME = 48,
     MANY = 160,
-    MOST_PACKETS = 40, /* for a message */
+    MOST_PACKETS = 10, /* for a message */
     BUFFERS = 8,       /* receives of an endpoint */
     LONGEST = 20000,
     WRITTEN = 5000, /* bytes of a remote access */
@@ -70,9 +70,10 @@ struct task {
 
 static struct peer *peers;
 static unsigned count;
-static bool in_order;
+static bool in_order, crowd; /* crowd: all_to_all has all send to the same one first */
 static uint64_t seed, failed;
 static uint64_t ended, received; /* operations, messages, of all */
+static uint64_t under_way;       /* that all_to_all posts before it looks */
 
 /* ---- Bytes ---- */
 
@@ -153,6 +154,8 @@ static void begin(unsigned endpoints, const char *spec, uint64_t order)
     count = endpoints;
     in_order = order;
     failed = ended = received = 0;
+    under_way = UNDER_WAY;
+    crowd = false;
     peers = calloc(count, sizeof(*peers));
     assert_non_null(peers);
     for (unsigned i = 0; i < count; i++)
@@ -355,10 +358,10 @@ static void all_to_all(unsigned messages)
     uint64_t before = ended, heard = received, sent = 0;
 
     for (unsigned number = 0; number < messages; number++)
-        for (unsigned from = 0; from < count; from++)
-            for (unsigned to = 0; to < count; to++, sent++) {
-                send_message(from, to, number, in_order || number % 2);
-                while (before + sent - ended > UNDER_WAY)
+        for (unsigned i = 0; i < count; i++)
+            for (unsigned from = 0; from < count; from++, sent++) {
+                send_message(from, crowd ? i : (from + i) % count, number, in_order || number % 2);
+                while (before + sent - ended > under_way)
                     look_all();
             }
     run_until(before + sent);
@@ -687,12 +690,14 @@ static bool count_packets(struct sw *sw, struct sw_packet *packet)
     return true;
 }
 
-static void talk_to_all(unsigned endpoints)
+static void talk_to_all(unsigned endpoints, bool at_once)
 {
     uint64_t began;
 
     begin(endpoints, "uet(iface=lo,pdcs=128)", 0);
     began = memory.sw.now;
+    crowd = at_once;
+    under_way = at_once ? UINT64_MAX : UNDER_WAY;
     memory.step /= 10;
     memory.sw.loss = 20;
     memory.sw.filter = count_packets;
@@ -706,7 +711,7 @@ static void talk_to_all(unsigned endpoints)
 
 static void many_talk_to_all(void **state)
 {
-    talk_to_all(SOME);
+    talk_to_all(SOME, false);
 }
 
 /* Each has fewer contexts than peers. */
@@ -714,7 +719,13 @@ static void more_than_there_are_contexts_talk_to_all(void **state)
 {
     const char *text = getenv("WEFT_UET_ENDPOINTS");
 
-    talk_to_all(text ? (unsigned)strtoul(text, NULL, 0) : MANY);
+    talk_to_all(text ? (unsigned)strtoul(text, NULL, 0) : MANY, false);
+}
+
+/* Each asks for more contexts than it has before any has answered. */
+static void all_open_to_all_at_once(void **state)
+{
+    talk_to_all(MANY, true);
 }
 
 int main(void)
@@ -732,6 +743,7 @@ int main(void)
         cmocka_unit_test(what_a_target_says_is_the_error),
         cmocka_unit_test(many_talk_to_all),
         cmocka_unit_test(more_than_there_are_contexts_talk_to_all),
+        cmocka_unit_test(all_open_to_all_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
