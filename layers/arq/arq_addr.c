@@ -40,6 +40,19 @@ static void put_text(struct arq_addr *addr, const char *text, size_t len)
     }
 }
 
+bool arq_addr_takes(uint32_t format)
+{
+    switch (format) {
+    case FI_FORMAT_UNSPEC:
+    case FI_SOCKADDR:
+    case FI_SOCKADDR_IP:
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+    case FI_ADDR_STR: return true;
+    default: return false;
+    }
+}
+
 bool arq_addr_take(uint32_t format, const void *raw, size_t len, struct arq_addr *addr)
 {
     union addr ip;

@@ -21,6 +21,8 @@ struct arq_addr {
     _Alignas(union addr) uint8_t bytes[ARQ_ADDR_MAX];
 };
 
+/* A socket address, or a text: other formats have addresses that arq cannot tell apart. */
+bool arq_addr_takes(uint32_t format);
 /* From `len` bytes at most of `format` (FI_SOCKADDR_IN, FI_ADDR_STR, ...), from wherever they come.
  * False: they are no address; addr->len is 0. */
 bool arq_addr_take(uint32_t format, const void *raw, size_t len, struct arq_addr *addr);

@@ -8,6 +8,7 @@
 #include "core/arq/path_mtu.h"
 #include "core/ep/recv_queue.h"
 #include "core/info/info.h"
+#include "layers/arq/arq_addr.h"
 
 static const uint64_t own_caps = FI_MSG | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_PEER;
 static const uint64_t place_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
@@ -192,6 +193,11 @@ int arq_offer(const struct request *req, const struct fi_info *lower, struct fi_
     struct fi_info *mine;
 
     *info = NULL;
+    if (!arq_addr_takes(lower->addr_format)) {
+        reasons_add(req->reasons, "addr_format: arq takes socket addresses and texts; those of the "
+                                  "lower are of its own form");
+        return -FI_ENODATA;
+    }
     if (lower->ep_attr->max_msg_size < ARQ_OPEN_SIZE) {
         reasons_add(req->reasons,
                     "max_msg_size: datagrams of the lower have %zu bytes; a packet that opens a "

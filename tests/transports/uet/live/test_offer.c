@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The interface in infos (struct fid_nic). */
+/* Infos have the interface (struct fid_nic), and offer nothing that cannot be opened. */
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,11 +76,33 @@ static void the_any_address_has_no_interface(void **state)
     fi_freeinfo(hints);
 }
 
+/* arq, which rxd puts above datagrams, knows no addresses of this form: what it made of them could
+ * not be enabled. */
+static void packets_of_datagrams_are_not_offered(void **state)
+{
+    static const char *const specs[] = {"uet", "rxd;uet", "rxd;arq;uet"};
+    struct fi_info *hints = fi_allocinfo(), *list;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_MSG | FI_NAMED_RX_CTX;
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        hints->fabric_attr->prov_name = strdup(specs[i]);
+        assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &list), -FI_ENODATA);
+        free(hints->fabric_attr->prov_name);
+    }
+    hints->fabric_attr->prov_name = strdup("rxd;uet(profile=ai-base)");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &list), 0);
+    assert_true(list->domain_attr->max_ep_rx_ctx > 1);
+    fi_freeinfo(list);
+    fi_freeinfo(hints);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_info_has_its_interface),
         cmocka_unit_test(the_any_address_has_no_interface),
+        cmocka_unit_test(packets_of_datagrams_are_not_offered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
