@@ -67,6 +67,7 @@ enum {
     EFA_CHAIN = 16,         /* requests that wait for another one */
     EFA_PREFIX = 40,        /* in front of datagrams: the header that the device writes there */
     EFA_CQ_DATA = 4,        /* bytes */
+    EFA_FORMERS = 4,        /* that had the number of a handle before it, which are remembered */
     EFA_NO_HANDLE = 0xffff, /* the number of a sender that the device knows no handle of */
     /* Newer than efadv.h of rdma-core 44. Of device_caps: */
     EFA_CAP_WRITE = 1 << 3,
@@ -120,13 +121,21 @@ struct efa_domain {
     struct ibv_pd *pd;
     pthread_mutex_t mutex; /* of handles; a leaf */
     struct efa_handle *by_gid;
-    struct efa_handle **by_number; /* that the device has; NULL where none is */
+    struct efa_number *by_number;
     size_t number_count;
     struct list recent;     /* those: the one that was let go longest ago is first */
     size_t made, made_most; /* how many the device has; 0: no limit of ours */
     atomic_bool pressed;    /* it had no room for one: endpoints let go of theirs when they can */
     atomic_uint changes;    /* counts those of addresses and handles, for what endpoints remember */
     struct av_kind kind;
+};
+
+/* The device's number of a handle. Completions that an endpoint has not read yet may have it for a
+ * former one. */
+struct efa_number {
+    struct efa_handle *handle;       /* NULL: none has it */
+    uint8_t former[EFA_FORMERS][16]; /* GIDs of those that had it before, the last one first */
+    unsigned until[EFA_FORMERS];     /* domain->changes as each lost it */
 };
 
 /* An address handle, of all addresses with its GID. Guarded by the domain's mutex. */
@@ -289,6 +298,9 @@ struct efa_ep {
     fi_addr_t dest; /* that it sent to last, or FI_ADDR_NOTAVAIL */
     unsigned dest_changes;
     struct efa_route route; /* of it */
+    /* domain->changes: none of the completions that are with the device is older than `read`, and
+     * with its next empty queue none is older than `reading`. */
+    unsigned read, reading;
     unsigned source_changes;
     uint64_t source_numbers; /* of the last packet with a handle's number, and whose it was */
     fi_addr_t source_addr;
@@ -316,9 +328,14 @@ int efa_handle_hold(struct efa_domain *domain, const uint8_t *gid, struct efa_ha
 void efa_handle_release(struct efa_domain *domain, struct efa_handle *handle);
 /* Of a GID or, where that is NULL, of the device's number; NULL: there is none. */
 struct efa_handle *efa_handle_of(struct efa_domain *domain, unsigned number, const uint8_t *gid);
+/* One that had the device's number when the domain's changes were more than `since`, the i-th last
+ * of EFA_FORMERS; NULL: there is none. */
+struct efa_handle *efa_handle_former(struct efa_domain *domain, unsigned number, unsigned i,
+                                     unsigned since);
 /* The device has it from now on, until the endpoint lets go of all. -FI_EAGAIN: the device has no
- * room, and all that it has is pinned; or there is no memory. */
-int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins);
+ * room, and all that it has is pinned, or not forgotten since; or there is no memory. */
+int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins,
+                   unsigned since);
 void efa_handle_unpin_all(struct efa_domain *domain, struct efa_pins *pins);
 
 static inline bool efa_is_pressed(struct efa_domain *domain)

@@ -227,7 +227,7 @@ int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
     pthread_mutex_lock(&base->mutex);
     peer = peer_map_at(&efa_av_of(base)->by_index, addr);
     if (peer)
-        rc = efa_handle_pin(domain, peer->handle, &ep->pins);
+        rc = efa_handle_pin(domain, peer->handle, &ep->pins, ep->read);
     if (!rc) {
         ep->dest = addr;
         ep->route =
@@ -238,17 +238,24 @@ int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
     return rc;
 }
 
-static fi_addr_t find(struct av *base, unsigned number, uint32_t qpn, const uint8_t *gid)
+static const struct efa_peer *peer_of(const struct efa_av *av, const struct efa_handle *handle,
+                                      uint32_t qpn)
+{
+    return handle && av->bucket_count ? *place_of(av, handle, qpn) : NULL;
+}
+
+/* since: the number may be what it was then. */
+static fi_addr_t find(struct av *base, unsigned number, uint32_t qpn, const uint8_t *gid,
+                      unsigned since)
 {
     struct efa_av *av = efa_av_of(base);
-    const struct efa_handle *handle;
-    const struct efa_peer *peer = NULL;
+    const struct efa_peer *peer;
     fi_addr_t index;
 
     pthread_mutex_lock(&base->mutex);
-    handle = efa_handle_of(home_of(base), number, gid);
-    if (handle && av->bucket_count)
-        peer = *place_of(av, handle, qpn);
+    peer = peer_of(av, efa_handle_of(home_of(base), number, gid), qpn);
+    for (unsigned i = 0; i < EFA_FORMERS && !peer && !gid; i++)
+        peer = peer_of(av, efa_handle_former(home_of(base), number, i, since), qpn);
     index = peer ? peer->index : FI_ADDR_NOTAVAIL;
     pthread_mutex_unlock(&base->mutex);
     return peer ? av_source(base, index) : FI_ADDR_NOTAVAIL;
@@ -261,10 +268,10 @@ fi_addr_t efa_av_source(struct efa_ep *ep, unsigned number, uint32_t qpn, const 
     uint64_t numbers = (uint64_t)number << 32 | qpn;
 
     if (gid)
-        return find(ep->base.av, number, qpn, gid);
+        return find(ep->base.av, number, qpn, gid, 0);
     if (__builtin_expect(ep->source_numbers == numbers && ep->source_changes == changes, 1))
         return ep->source_addr;
-    ep->source_addr = find(ep->base.av, number, qpn, NULL);
+    ep->source_addr = find(ep->base.av, number, qpn, NULL, ep->read);
     ep->source_numbers = numbers;
     ep->source_changes = changes;
     return ep->source_addr;

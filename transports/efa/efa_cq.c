@@ -251,9 +251,19 @@ static int read_plain(struct efa_ep *ep, struct done *done)
     return count;
 }
 
+/* The queue is empty: the endpoint forgets former handles of numbers, one look behind. */
+static void forget_numbers(struct efa_ep *ep)
+{
+    ep->read = ep->reading;
+    ep->reading = atomic_load(&ep->domain->changes);
+}
+
 /* It lets go of the handles that it has pinned, for endpoints that have none. */
 void efa_cq_poll_idle(struct efa_ep *ep)
 {
+    if (__builtin_expect(
+            ep->read != atomic_load_explicit(&ep->domain->changes, memory_order_relaxed), 0))
+        forget_numbers(ep);
     if (!efa_is_pressed(ep->domain) || ep->sends)
         return;
     ep->dest = FI_ADDR_NOTAVAIL;

@@ -241,6 +241,7 @@ int efa_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
     ep->source.leaf = true;
     ep->dest = FI_ADDR_NOTAVAIL;
     ep->source_numbers = UINT64_MAX;
+    ep->read = ep->reading = atomic_load(&ep->domain->changes);
     list_init(&ep->source.link);
     pool_init(&ep->wrs, sizeof(struct efa_wr), 0);
     attr.caps = caps_expand(info->caps);

@@ -24,31 +24,46 @@ static bool note_number(struct efa_domain *domain, struct efa_handle *handle, un
     size_t count = domain->number_count;
 
     if (number >= count) {
-        struct efa_handle **grown;
+        struct efa_number *grown;
 
         for (count = count ? count : PIN_BITS; count <= number;)
             count *= 2;
-        grown = realloc(domain->by_number, count * sizeof(struct efa_handle *));
+        grown = realloc(domain->by_number, count * sizeof(*grown));
         if (!grown)
             return false;
-        memset(grown + domain->number_count, 0,
-               (count - domain->number_count) * sizeof(struct efa_handle *));
+        memset(grown + domain->number_count, 0, (count - domain->number_count) * sizeof(*grown));
         domain->by_number = grown;
         domain->number_count = count;
     }
-    domain->by_number[number] = handle;
+    domain->by_number[number].handle = handle;
     return true;
+}
+
+static bool is_since(unsigned changes, unsigned since)
+{
+    return (int)(changes - since) > 0;
+}
+
+/* The number may be another one's soon. */
+static void lose_number(struct efa_domain *domain, const struct efa_handle *handle)
+{
+    struct efa_number *number = &domain->by_number[handle->number];
+
+    memmove(number->former + 1, number->former, sizeof(number->former) - sizeof(*number->former));
+    memmove(number->until + 1, number->until, sizeof(number->until) - sizeof(*number->until));
+    memcpy(number->former, handle->gid, sizeof(handle->gid));
+    number->until[0] = atomic_fetch_add(&domain->changes, 1) + 1;
+    number->handle = NULL;
 }
 
 static void unmake(struct efa_domain *domain, struct efa_handle *handle)
 {
-    domain->by_number[handle->number] = NULL;
+    lose_number(domain, handle);
     verbs_lib.destroy_ah(handle->ah);
     handle->ah = NULL;
     __atomic_store_n(&handle->number, EFA_NO_HANDLE, __ATOMIC_RELAXED);
     list_detach(&handle->link);
     domain->made--;
-    atomic_fetch_add(&domain->changes, 1);
 }
 
 static int create(struct efa_domain *domain, struct efa_handle *handle)
@@ -80,13 +95,14 @@ static int create(struct efa_domain *domain, struct efa_handle *handle)
     return 0;
 }
 
-/* False: all of them are pinned. */
-static bool take_one_away(struct efa_domain *domain)
+/* False: all of them are pinned, or their numbers have changed too often since. */
+static bool take_one_away(struct efa_domain *domain, unsigned since)
 {
     list_for_each (item, &domain->recent) {
         struct efa_handle *handle = list_item(item, struct efa_handle, link);
 
-        if (handle->pins)
+        if (handle->pins ||
+            is_since(domain->by_number[handle->number].until[EFA_FORMERS - 1], since))
             continue;
         unmake(domain, handle);
         return true;
@@ -94,12 +110,13 @@ static bool take_one_away(struct efa_domain *domain)
     return false;
 }
 
-/* take: another one's, where there is no room. -FI_ENOMEM: there is none now. */
-static int make(struct efa_domain *domain, struct efa_handle *handle, bool take)
+/* take: another one's, where there is no room, that the caller still knows by its number `since`.
+ * -FI_ENOMEM: there is none now. */
+static int make(struct efa_domain *domain, struct efa_handle *handle, bool take, unsigned since)
 {
     int rc = create(domain, handle);
 
-    while (rc == -FI_ENOMEM && take && take_one_away(domain))
+    while (rc == -FI_ENOMEM && take && take_one_away(domain, since))
         rc = create(domain, handle);
     if (rc == -FI_ENOMEM) {
         if (!atomic_exchange(&domain->pressed, true))
@@ -136,7 +153,7 @@ static int add(struct efa_domain *domain, const uint8_t *gid, struct efa_handle 
     memcpy(handle->gid, gid, sizeof(handle->gid));
     handle->number = EFA_NO_HANDLE;
     list_init(&handle->link);
-    rc = make(domain, handle, false);
+    rc = make(domain, handle, false, 0);
     if (rc && rc != -FI_ENOMEM) {
         free(handle);
         return rc;
@@ -193,7 +210,19 @@ struct efa_handle *efa_handle_of(struct efa_domain *domain, unsigned number, con
     if (gid)
         handle = find(domain, gid);
     else if (number < domain->number_count)
-        handle = domain->by_number[number];
+        handle = domain->by_number[number].handle;
+    pthread_mutex_unlock(&domain->mutex);
+    return handle;
+}
+
+struct efa_handle *efa_handle_former(struct efa_domain *domain, unsigned number, unsigned i,
+                                     unsigned since)
+{
+    struct efa_handle *handle = NULL;
+
+    pthread_mutex_lock(&domain->mutex);
+    if (number < domain->number_count && is_since(domain->by_number[number].until[i], since))
+        handle = find(domain, domain->by_number[number].former[i]);
     pthread_mutex_unlock(&domain->mutex);
     return handle;
 }
@@ -224,7 +253,8 @@ static bool make_room(struct efa_pins *pins, unsigned number)
     return true;
 }
 
-int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins)
+int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins,
+                   unsigned since)
 {
     int rc = 0;
 
@@ -232,7 +262,7 @@ int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct 
         return 0;
     pthread_mutex_lock(&domain->mutex);
     if (!handle->ah)
-        rc = make(domain, handle, true);
+        rc = make(domain, handle, true, since);
     if (!rc && !make_room(pins, handle->number))
         rc = -FI_ENOMEM;
     if (!rc) {
@@ -246,7 +276,7 @@ int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct 
 
 static void unpin(struct efa_domain *domain, unsigned number)
 {
-    struct efa_handle *handle = domain->by_number[number];
+    struct efa_handle *handle = domain->by_number[number].handle;
 
     if (--handle->pins)
         return;
