@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/arq/arq_ep.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include "core/base/clock.h"
 #include "core/base/enosys.h"
 #include "core/domain/base.h"
 #include "core/info/info.h"
 
 enum {
-    CHUNKS = 3, /* receives that take many datagrams each */
-    CLOSES = 3, /* packets that say so to a peer: nothing acknowledges them */
+    CHUNKS = 3,    /* receives that take many datagrams each */
+    CLOSES = 3,    /* packets that say so to a peer: nothing acknowledges them */
+    LEAVE_MS = 50, /* for the lower to send them, which is all that it has then */
 };
 
 #define ACK_DELAY_NS UINT64_C(100000)
@@ -123,6 +126,21 @@ static void end_links(struct arq_ep *ep, bool forked)
     }
 }
 
+/* A device drops what it has not sent when its endpoint is closed. Progress domain locked. */
+static void let_packets_leave(struct arq_ep *ep)
+{
+    long long end = clock_ms() + LEAVE_MS;
+
+    lower_cq_progress(ep->lower.source.cq);
+    while (ep->sends_at_lower && clock_ms() < end) {
+        progress_unlock(ep->up.progress);
+        binding_drive_others(&ep->up.base.binding);
+        sched_yield();
+        progress_lock(ep->up.progress);
+        lower_cq_progress(ep->lower.source.cq);
+    }
+}
+
 static void free_memory(struct arq_ep *ep)
 {
     arq_peers_finish(&ep->peers);
@@ -150,7 +168,7 @@ static int close_ep(struct endpoint *base)
         base->enabled = false;
         end_links(ep, forked);
         if (!forked)
-            lower_cq_progress(ep->lower.source.cq);
+            let_packets_leave(ep);
         ep->lower.driven = false;
         wake_timer_finish(&ep->up.timer, ep->up.progress);
         progress_unlock(ep->up.progress);
