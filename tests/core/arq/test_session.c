@@ -252,6 +252,55 @@ static void a_closed_window_is_asked_for(void **state)
     sim_destroy(sim);
 }
 
+/* The peer answers, and never says that it has room: it is asked at most once a second, what is for
+ * it stays with its sender, beside whom others go on, and ends once when the session does. */
+static void a_window_that_never_opens_holds_its_own_messages(void **state)
+{
+    struct sim *sim = sim_create(35);
+    struct sim_link link = {.rate = 1250000000, .room = 4000000};
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US, .link = &link});
+    unsigned other = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+    const struct session *session = sim->end[a].session;
+
+    sim->end[a + 1].path.link = NULL;
+    session_set_credit(sim->end[a + 1].session, 0);
+    sim_send(sim, a, 1000, 64);
+    sim_run(sim, sim->now + 10 * SECOND, NULL);
+    link.packets = 0;
+    sim_send(sim, other, 100000, 64);
+    sim_run(sim, sim->now + 1000 * SECOND, NULL); /* longer than patience: it is no silence */
+    all_arrived(sim, other);
+    assert_int_equal(session->state, SESSION_OPEN);
+    assert_int_equal(sim->end[a].done + sim->end[a].failed, 0);
+    assert_int_equal(session->traffic->flight.bytes, 0);
+    assert_in_range(link.packets, 900, 1100);
+    sim->end[a].to_send = 0;
+    session_end(sim->end[a].session, FI_ECANCELED, true);
+    assert_int_equal(sim->end[a].failed, sim->end[a].made);
+    assert_int_equal(sim->end[a].err, FI_ECANCELED);
+    sim_destroy(sim);
+}
+
+/* It said that it has no room, and has been silent since. */
+static void a_closed_window_is_not_waited_for_beyond_patience(void **state)
+{
+    struct sim *sim = sim_create(36);
+    unsigned a = sim_pair(sim, &congestion_delay, 1500, &(struct sim_path){50 * US});
+    uint64_t began;
+
+    session_set_credit(sim->end[a + 1].session, 0);
+    sim_send(sim, a, 1000, 64);
+    sim_run(sim, sim->now + 10 * SECOND, NULL);
+    assert_int_equal(sim->end[a].session->state, SESSION_OPEN);
+    sim->end[a + 1].asleep = true;
+    began = sim->now;
+    sim_run(sim, sim->now + 1000 * SECOND, sim_busy);
+    assert_int_equal(sim->end[a].err, FI_ETIMEDOUT);
+    assert_int_equal(sim->end[a].failed, sim->end[a].made);
+    assert_true(sim->now - began > 590 * SECOND);
+    sim_destroy(sim);
+}
+
 static void refused_messages_come_again(void **state)
 {
     struct sim *sim = sim_create(27);
@@ -403,6 +452,8 @@ int main(void)
         cmocka_unit_test(a_forged_report_ends_nothing),
         cmocka_unit_test(a_peer_that_starts_again_resets),
         cmocka_unit_test(a_closed_window_is_asked_for),
+        cmocka_unit_test(a_window_that_never_opens_holds_its_own_messages),
+        cmocka_unit_test(a_closed_window_is_not_waited_for_beyond_patience),
         cmocka_unit_test(refused_messages_come_again),
         cmocka_unit_test(flows_share_a_link),
         cmocka_unit_test(many_flows_do_not_collapse),
