@@ -17,18 +17,6 @@ enum {
     GROWTH = 8                /* of congestion_grow */
 };
 
-static uint64_t root(uint64_t value)
-{
-    uint64_t low = 0;
-
-    if (!value)
-        return 0;
-    for (uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll(value)) / 2; bit; bit >>= 1)
-        if ((low + bit) * (low + bit) <= value)
-            low += bit;
-    return low;
-}
-
 /* ns: what no window's target is below. The margin is an eighth of the least round trip, too, for
  * what a path itself varies by. */
 static uint64_t least_target(const struct rtt *rtt)
@@ -38,7 +26,8 @@ static uint64_t least_target(const struct rtt *rtt)
 
 static uint64_t target(const struct congestion *cc, const struct rtt *rtt)
 {
-    uint64_t packets16 = root(256 * cc->window / cc->packet); /* 16 times the root of packets */
+    /* 16 times the root of packets */
+    uint64_t packets16 = congestion_root(256 * cc->window / cc->packet);
     uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / packets16 : SCALED;
 
     return least_target(rtt) + (scaled < SCALED ? scaled : SCALED);

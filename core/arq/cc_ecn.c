@@ -8,7 +8,7 @@
 enum {
     ONE = 1024, /* the share 1 */
     GAIN = 32,  /* RFC 8257 has 16: then 32 flows with a packet each leave 5 % of the link empty */
-    GROWTH = 10 /* of congestion_grow */
+    GROWTH = 8  /* of step */
 };
 
 /* cc->state: */
@@ -34,6 +34,22 @@ static void end_round(struct congestion *cc, uint64_t now)
     cc->state[ROUND] = now;
 }
 
+/*
+ * Bytes that it grows by in a round trip: an eighth of a packet, times the fourth root of the
+ * window in packets; at most a packet. Windows shrink by a part of themselves, so the less growth
+ * rises with the window, the sooner unequal windows are equal, and the less growth there is, the
+ * less they scatter, since chance says which flow's packet is marked. Windows of a packet grow by
+ * so little that 64 of them do not fill the queue together.
+ */
+static uint64_t step(const struct congestion *cc)
+{
+    /* 16 times the fourth root of packets */
+    uint64_t root16 = congestion_root(congestion_root(65536 * cc->window / cc->packet));
+    uint64_t bytes = cc->packet * root16 / ((uint64_t)16 * GROWTH), least = cc->packet / GROWTH;
+
+    return bytes < least ? least : bytes < cc->packet ? bytes : cc->packet;
+}
+
 static void acked(struct congestion *cc, const struct congestion_ack *ack)
 {
     cc->state[BYTES] += ack->bytes;
@@ -48,7 +64,7 @@ static void acked(struct congestion *cc, const struct congestion_ack *ack)
     }
     if (congestion_start(cc, ack) || !ack->limited)
         return;
-    congestion_grow(cc, ack->bytes, GROWTH);
+    congestion_grow_by(cc, ack->bytes, step(cc));
 }
 
 static void lost(struct congestion *cc, uint64_t now, uint64_t sent)

@@ -70,9 +70,26 @@ uint64_t congestion_step(const struct congestion *cc, unsigned part)
     return large > cc->packet / part ? large : cc->packet / part;
 }
 
-void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part)
+void congestion_grow_by(struct congestion *cc, uint64_t bytes, uint64_t step)
 {
-    uint64_t more = bytes * congestion_step(cc, part) / cc->window + 1;
+    uint64_t more = bytes * step / cc->window + 1;
 
     congestion_set(cc, cc->window + (more < cc->packet / 2 ? more : cc->packet / 2));
+}
+
+void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part)
+{
+    congestion_grow_by(cc, bytes, congestion_step(cc, part));
+}
+
+uint64_t congestion_root(uint64_t value)
+{
+    uint64_t low = 0;
+
+    if (!value)
+        return 0;
+    for (uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll(value)) / 2; bit; bit >>= 1)
+        if ((low + bit) * (low + bit) <= value)
+            low += bit;
+    return low;
 }

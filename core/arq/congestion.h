@@ -80,8 +80,12 @@ void congestion_set(struct congestion *cc, uint64_t window);
  * shares, and so little that they do not fill the queue by growing together.
  */
 void congestion_grow(struct congestion *cc, uint64_t bytes, unsigned part);
+/* The same, by `step` bytes a round trip. */
+void congestion_grow_by(struct congestion *cc, uint64_t bytes, uint64_t step);
 /* Bytes that it grows by in a round trip. */
 uint64_t congestion_step(const struct congestion *cc, unsigned part);
+/* The integer part of a square root. */
+uint64_t congestion_root(uint64_t value);
 /* Grows by what was acknowledged, while below the threshold; false: it is not below. */
 bool congestion_start(struct congestion *cc, const struct congestion_ack *ack);
 

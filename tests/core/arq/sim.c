@@ -122,14 +122,15 @@ static void carry(struct sim *sim, const struct sim_path *path, unsigned to, con
 
 /* ---- Ends ---- */
 
+/* A session, and the end that it is of. */
+struct sim_session {
+    struct session session;
+    struct sim_end *end;
+};
+
 static struct sim_end *end_of(const struct session *session)
 {
-    for (unsigned i = 0; i < current->ends; i++) {
-        if (current->end[i].session == session)
-            return &current->end[i];
-    }
-    fail_msg("a session of no end");
-    return NULL;
+    return list_item(session, struct sim_session, session)->end;
 }
 
 static bool transmit(struct session *session, const struct session_packet *packet)
@@ -213,8 +214,11 @@ static void done(struct session *session, struct session_message *message, int e
 
 static void open_end(struct sim *sim, struct sim_end *end)
 {
-    end->session = malloc(sizeof(*end->session));
-    assert_non_null(end->session);
+    struct sim_session *own = malloc(sizeof(*own));
+
+    assert_non_null(own);
+    own->end = end;
+    end->session = &own->session;
     session_init(end->session, &end->config, sim_random(sim) | 1, 0, 256, sim->now);
     end->deadline = sim->now;
 }
@@ -223,7 +227,7 @@ static void close_end(struct sim_end *end)
 {
     session_end(end->session, 1, false);
     session_finish(end->session);
-    free(end->session);
+    free(list_item(end->session, struct sim_session, session));
 }
 
 unsigned sim_pair(struct sim *sim, const struct congestion_ops *cc, uint32_t most,

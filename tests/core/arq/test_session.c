@@ -370,18 +370,27 @@ static double target_of(const struct congestion_ops *cc)
     return cc == &congestion_delay ? 225 : 80;
 }
 
+static void share_fairly(const struct congestion_ops *cc, unsigned flows, uint64_t seed)
+{
+    struct share share = share_link(cc, flows, seed);
+
+    assert_true(share.fairness >= 0.95);
+    assert_true(share.use >= 0.95);
+    assert_true(share.wait <= 2 * target_of(cc));
+}
+
+/* Equal within 50 ms of their beginning, whatever jitter does. */
 static void flows_share_a_link(void **state)
 {
-    const unsigned flows[] = {2, 8, 32};
+    const unsigned flows[] = {2, 4, 16};
 
     for (size_t c = 0; congestion_all[c]; c++) {
         for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {
-            struct share share = share_link(congestion_all[c], flows[i], 30 + i);
-
-            assert_true(share.fairness >= 0.95);
-            assert_true(share.use >= 0.95);
-            assert_true(share.wait <= 2 * target_of(congestion_all[c]));
+            for (uint64_t seed = 30; seed < 34; seed++)
+                share_fairly(congestion_all[c], flows[i], seed);
         }
+        share_fairly(congestion_all[c], 8, 31);
+        share_fairly(congestion_all[c], 32, 32);
     }
 }
 
@@ -389,11 +398,8 @@ static void flows_share_a_link(void **state)
 static void many_flows_do_not_collapse(void **state)
 {
     for (size_t c = 0; congestion_all[c]; c++) {
-        struct share share = share_link(congestion_all[c], 64, 40);
-
-        assert_true(share.fairness >= 0.95);
-        assert_true(share.use >= 0.95);
-        assert_true(share.wait <= 2 * target_of(congestion_all[c]));
+        for (uint64_t seed = 40; seed < 43; seed++)
+            share_fairly(congestion_all[c], 64, seed);
     }
 }
 
