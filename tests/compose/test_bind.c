@@ -224,6 +224,7 @@ static const struct {
     {"rxd;noop;udp", "udp;ofi_hook_noop;ofi_rxd/0,1 "},
     {"noop;udp", "udp;ofi_hook_noop/0 udp;ofi_rxd;ofi_hook_noop/0,1 "},
     {"rxd;noop;arq;udp", "udp;arq;ofi_hook_noop;ofi_rxd/0 "},
+    {"rxd;trace;arq;noop;udp", "udp;ofi_hook_noop;arq;ofi_hook_trace;ofi_rxd/0 "},
     {"arq;udp", "udp;arq/0 "},
     {"lnx;[shm+rxm;tcp+udp]", "ofi_lnx;[shm+tcp;ofi_rxm+udp;ofi_rxd]/0,1 "},
     {"mrail;[rxm;tcp+rxd;udp]", "ofi_mrail;[tcp;ofi_rxm+udp;ofi_rxd]/0,2 "},
