@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -208,6 +209,138 @@ static void packet_that_cannot_be_is_refused(void **state)
     packet_refuses(bytes, ARQ_HEADER, ARQ_MALFORMED);
 }
 
+/* ---- Trains ---- */
+
+enum {
+    PIECE = 10,
+    SEGMENT = ARQ_HEADER + PIECE,
+};
+
+/* Lays the packets of a train end to end; the last has `last` bytes of payload. Returns how many
+ * bytes there are. */
+static size_t lay_out(const struct arq_header *first, unsigned count, size_t last, uint8_t *bytes)
+{
+    uint8_t headers[ARQ_PIECES * ARQ_HEADER];
+
+    arq_train_put(first, count, headers);
+    memset(bytes, 0, (size_t)count * SEGMENT);
+    for (unsigned i = 0; i < count; i++)
+        memcpy(bytes + i * (size_t)SEGMENT, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+    return (count - 1) * (size_t)SEGMENT + ARQ_HEADER + last;
+}
+
+/* How many packets of them are a train? Where bytes end memory ends, too. */
+static unsigned train_of(const uint8_t *bytes, size_t len, size_t segment)
+{
+    uint8_t *exact = malloc(len);
+    struct arq_header header;
+    unsigned count;
+
+    assert_non_null(exact);
+    memcpy(exact, bytes, len);
+    assert_int_equal(arq_header_get(exact, len < segment ? len : segment, &header), ARQ_FINE);
+    count = arq_train_get(exact, len, segment, &header);
+    free(exact);
+    return count;
+}
+
+static const struct arq_header train_head = {.type = ARQ_DATA,
+                                             .flags = ARQ_NOW,
+                                             .number = UINT32_MAX - 1, /* numbers go round */
+                                             .to = 2,
+                                             .from = 3,
+                                             .serial = 4,
+                                             .limit = 5,
+                                             .end = 6,
+                                             .marked = 7,
+                                             .below = 8,
+                                             .kept = 9,
+                                             .pieces = ARQ_PIECES,
+                                             .size = PIECE};
+
+/* Each header is one that the packet would have had alone. */
+static void train_is_written_as_its_packets(void **state)
+{
+    uint8_t bytes[ARQ_PIECES * ARQ_HEADER], alone[ARQ_HEADER];
+    struct arq_header header = train_head;
+
+    header.piece = 3;
+    arq_train_put(&header, ARQ_PIECES - 3, bytes);
+    for (unsigned i = 0; i < ARQ_PIECES - 3; i++, header.number++, header.piece++) {
+        arq_header_put(&header, alone);
+        assert_memory_equal(bytes + i * (size_t)ARQ_HEADER, alone, ARQ_HEADER);
+    }
+}
+
+static void train_is_read_as_written(void **state)
+{
+    uint8_t bytes[ARQ_PIECES * SEGMENT];
+    struct arq_header header = train_head;
+    size_t len = lay_out(&header, ARQ_PIECES, PIECE, bytes);
+
+    assert_int_equal(train_of(bytes, len, SEGMENT), ARQ_PIECES);
+    assert_int_equal(train_of(bytes, SEGMENT, SEGMENT), 1);
+    /* The last piece of the message may be shorter, but not empty. */
+    for (size_t last = 0; last < PIECE; last++) {
+        len = lay_out(&header, ARQ_PIECES, last, bytes);
+        assert_int_equal(train_of(bytes, len, SEGMENT), last ? ARQ_PIECES : ARQ_PIECES - 1);
+    }
+    /* No other one: the bytes end in the middle of a packet, or of a header. */
+    for (size_t cut = SEGMENT + 1; cut < 2 * SEGMENT; cut++)
+        assert_int_equal(train_of(bytes, cut, SEGMENT), 1);
+    /* Some of the middle, and the last ones. */
+    header.piece = 7;
+    len = lay_out(&header, 5, PIECE, bytes);
+    assert_int_equal(train_of(bytes, len, SEGMENT), 5);
+    header.piece = ARQ_PIECES - 2;
+    len = lay_out(&header, 2, 1, bytes);
+    assert_int_equal(train_of(bytes, len, SEGMENT), 2);
+    /* The message has no more pieces than it says. */
+    len = lay_out(&header, 4, PIECE, bytes);
+    assert_int_equal(train_of(bytes, len, SEGMENT), 2);
+}
+
+/* Any bit of a header that is another one ends the train before it; a payload may be anything. */
+static void train_ends_where_a_header_differs(void **state)
+{
+    const unsigned count = 6, at = 3;
+    uint8_t bytes[6 * SEGMENT];
+    size_t len = lay_out(&train_head, count, PIECE, bytes);
+
+    for (size_t i = 0; i < SEGMENT; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            bytes[at * SEGMENT + i] ^= (uint8_t)(1U << bit);
+            assert_int_equal(train_of(bytes, len, SEGMENT), i < ARQ_HEADER ? at : count);
+            bytes[at * SEGMENT + i] ^= (uint8_t)(1U << bit);
+        }
+    }
+    assert_int_equal(train_of(bytes, len, SEGMENT), count);
+}
+
+/* Datagrams that are no pieces of one message are no train. */
+static void other_packets_are_no_train(void **state)
+{
+    uint8_t bytes[4 * SEGMENT];
+    struct arq_header header = train_head;
+    size_t len;
+
+    header.pieces = 1;
+    len = lay_out(&header, 1, PIECE, bytes);
+    memcpy(bytes + SEGMENT, bytes, SEGMENT);
+    assert_int_equal(train_of(bytes, len + SEGMENT, SEGMENT), 1);
+    header.pieces = 4;
+    header.type = ARQ_PROBE;
+    len = lay_out(&header, 4, PIECE, bytes);
+    assert_int_equal(train_of(bytes, len, SEGMENT), 1);
+    /* Cut to another length than the pieces have. */
+    header.type = ARQ_DATA;
+    header.piece = 3;
+    header.size = 2 * PIECE;
+    len = lay_out(&header, 1, PIECE, bytes);
+    memcpy(bytes + SEGMENT, bytes, SEGMENT);
+    assert_int_equal(train_of(bytes, len + SEGMENT, SEGMENT), 1);
+}
+
 /* ---- path_mtu ---- */
 
 static void path_mtu_below_the_base_is_not_believed(void **state)
@@ -247,6 +380,10 @@ int main(void)
         cmocka_unit_test(gate_takes_its_own_tokens_only),
         cmocka_unit_test(packet_is_read_as_written),
         cmocka_unit_test(packet_that_cannot_be_is_refused),
+        cmocka_unit_test(train_is_written_as_its_packets),
+        cmocka_unit_test(train_is_read_as_written),
+        cmocka_unit_test(train_ends_where_a_header_differs),
+        cmocka_unit_test(other_packets_are_no_train),
         cmocka_unit_test(path_mtu_below_the_base_is_not_believed),
         cmocka_unit_test(pacer_never_waits_for_minutes),
     };
