@@ -24,6 +24,11 @@ static inline bool session_has_waiting(const struct session *session)
     return !list_empty(&session->queued) ||
            (session->traffic && !list_empty(&session->traffic->again));
 }
+/* Numbers from the highest one down to the lowest that has come since the last acknowledgement. */
+static inline uint64_t session_untold(const struct session *session)
+{
+    return session->numbers.end - session->untold;
+}
 /* Has it work for the peer? */
 bool session_busy(const struct session *session);
 /* wait doubled for each of `tries`, at most SESSION_WAIT_MAX. */

@@ -160,8 +160,9 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     if (number + 1 == session->numbers.end)
         session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
     session->came_marked += marked ? count : 0;
-    session->unanswered += count;
-    if (header->flags & ARQ_NOW || gap || marked || session->unanswered >= 2)
+    if (number + 1 - count < session->untold)
+        session->untold = number + 1 - count; /* a late one */
+    if (header->flags & ARQ_NOW || gap || marked || session_untold(session) >= 2)
         at = now;
     if (!session->ack_at || at < session->ack_at)
         session->ack_at = at ? at : 1;

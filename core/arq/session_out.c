@@ -52,10 +52,10 @@ static void complete(struct session *session, uint64_t now, struct arq_header *h
  * acknowledged. */
 static void told(struct session *session, enum arq_type type)
 {
-    if (type != ARQ_ACK && session->unanswered > SERIAL_WORD)
+    if (type != ARQ_ACK && session_untold(session) > SERIAL_WORD)
         return;
     session->ack_at = 0;
-    session->unanswered = 0;
+    session->untold = session->numbers.end;
 }
 
 bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
@@ -74,14 +74,14 @@ bool session_transmit(struct session *session, uint64_t now, struct arq_header *
 }
 
 /* Does an ACK need the word behind `words` others? Numbers are missing there, or have come since
- * the last one. */
+ * the last one; or as many before those, as one ACK of a train may be lost. */
 static bool needs_word(const struct session *session, size_t words)
 {
     const struct serial *numbers = &session->numbers;
     uint64_t below = SERIAL_WORD * (uint64_t)(words + 1);
 
     return words < ARQ_WORDS && numbers->end > below &&
-           (numbers->end - below > numbers->next || below < session->unanswered);
+           (numbers->end - below > numbers->next || below < 2 * session_untold(session));
 }
 
 static bool send_ack(struct session *session, uint64_t now, unsigned flags)
