@@ -68,7 +68,7 @@ static bool transmit(struct session *session, const struct session_packet *packe
     return true;
 }
 
-static enum session_taken transmit_train(struct session *session, const struct session_train *train)
+static enum session_taken transmit_train(struct session *session, struct session_train *train)
 {
     uint32_t number = (uint32_t)session->traffic->flight.next;
     struct arq_header header;
