@@ -350,6 +350,19 @@ int bind_stack(const struct parts *parts, const struct spec_stack *text, struct 
     return rc;
 }
 
+int bind_checked(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
+                 struct spec_error *error)
+{
+    int rc = bind_stack(parts, text, stack, error);
+
+    if (rc)
+        return rc;
+    rc = check_stack(parts, *stack, error);
+    if (rc)
+        stack_release(*stack);
+    return rc;
+}
+
 int bind_hooks(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error)
 {

@@ -118,19 +118,6 @@ static int add_admitted(const struct making *making, struct stack *stack, size_t
     return rc == -FI_EINVAL ? 0 : rc;
 }
 
-static int bind_and_check(const struct parts *parts, const struct spec_stack *text,
-                          struct stack **stack, struct spec_error *error)
-{
-    int rc = bind_stack(parts, text, stack, error);
-
-    if (rc)
-        return rc;
-    rc = check_stack(parts, *stack, error);
-    if (rc)
-        stack_release(*stack);
-    return rc;
-}
-
 /* One that is no stack: a join alone stands for its usual bracket. */
 static bool is_lone_layer(const struct parts *parts, const struct spec_stack *text)
 {
@@ -209,7 +196,7 @@ static int add_translated(const struct making *making, const char *text, enum te
     for (size_t i = 0; !rc && i < spec->stack_count; i++) {
         struct stack *stack;
 
-        rc = bind_and_check(making->parts, &spec->stacks[i], &stack, &error);
+        rc = bind_checked(making->parts, &spec->stacks[i], &stack, &error);
         if (rc == -FI_EINVAL)
             show(making, origin, spec->text, &error, making->reasons);
         else if (!rc)
@@ -297,7 +284,7 @@ static int bind_placed(const struct making *making, const struct spec *from, siz
     if (!rc && by->rails)
         rc = place_put(making->parts, &copy->stacks[index], "mrail", by->rails, 0, error);
     if (!rc)
-        rc = bind_and_check(making->parts, &copy->stacks[index], stack, error);
+        rc = bind_checked(making->parts, &copy->stacks[index], stack, error);
     spec_destroy(copy);
     return rc;
 }
@@ -319,12 +306,26 @@ static int count_placed(const struct making *making, const struct spec_stack *te
     return rc;
 }
 
+/* The first stack that a variable has made of a join, under hooks, is called as upstream's join. */
+static void name_as_linked(const struct making *making, const char *join, size_t first,
+                           struct candidates *candidates)
+{
+    const char *name = part_shown(parts_find(making->parts, join));
+
+    for (size_t i = 0; i < first; i++) {
+        if (candidates->list[i].linked == name)
+            return;
+    }
+    if (first < candidates->count && name_begins_with(candidates->list[first].brief, name))
+        candidates->list[first].linked = name;
+}
+
 static int add_choice(const struct making *making, size_t index, struct candidates *candidates)
 {
     const struct spec *provider = making->provider;
     struct spec_error error;
     struct stack *stack;
-    size_t count;
+    size_t first = candidates->count, count;
     int rc = count_placed(making, &provider->stacks[index], candidates, &count);
 
     for (size_t k = 0; !rc && k < count; k++) {
@@ -335,6 +336,11 @@ static int add_choice(const struct making *making, size_t index, struct candidat
             show(making, TEXT_PROVIDER, provider->text, &error, making->reasons);
         rc = rc == -FI_EINVAL ? 0 : rc;
     }
+    set_origin(candidates, first, TEXT_PROVIDER);
+    if (!rc && candidates->links && place_has(making->parts, &provider->stacks[index], "lnx"))
+        name_as_linked(making, "lnx", first, candidates);
+    if (!rc && candidates->rails && place_has(making->parts, &provider->stacks[index], "mrail"))
+        name_as_linked(making, "mrail", first, candidates);
     return rc;
 }
 
@@ -351,17 +357,11 @@ static int add_listed(const struct making *making, struct candidates *candidates
             continue;
         if (is_joined_by(making, text, "lnx", making->environment->links)) {
             rc = add_variable(making, TEXT_LINKS, i, candidates);
-            continue;
-        }
-        if (is_joined_by(making, text, "mrail", making->environment->rails)) {
+        } else if (is_joined_by(making, text, "mrail", making->environment->rails)) {
             rc = add_variable(making, TEXT_RAILS, i, candidates);
-            continue;
+        } else {
+            rc = add_choice(making, i, candidates);
         }
-        rc = add_choice(making, i, candidates);
-    }
-    for (size_t i = 0; i < candidates->count; i++) {
-        if (candidates->list[i].origin == TEXT_NONE)
-            candidates->list[i].origin = TEXT_PROVIDER;
     }
     for (size_t i = 0; !rc && listed && i < provider->stack_count; i++) {
         if (is_lone_layer(making->parts, &provider->stacks[i]))

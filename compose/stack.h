@@ -62,6 +62,9 @@ struct stack *stack_put(const struct stack *stack, const struct part *layer);
 /* bind: one stack of a parsed text to parts, each base at its end. -FI_EINVAL with *error. */
 int bind_stack(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
                struct spec_error *error);
+/* The same, and check. */
+int bind_checked(const struct parts *parts, const struct spec_stack *text, struct stack **stack,
+                 struct spec_error *error);
 /* bind, of a join that makes packets and stands alone: a lower for each domain of the networks of
  * the highest rank that there are, loopback ones only where there are no others. */
 int bind_rails(const struct parts *parts, struct stack *join, struct spec_error *error);
