@@ -98,7 +98,8 @@ void arq_trains_open(struct arq_ep *ep)
         return;
     if (port->send) {
         ep->config.transmit_train = arq_transmit_train;
-        ep->up.longest = ARQ_PIECES * (size_t)(PATH_MTU_BASE - ARQ_HEADER);
+        if (ep->reader.read) /* its peers have one, too; other uppers keep to max_msg_size */
+            ep->up.longest = ARQ_PIECES * (size_t)(PATH_MTU_BASE - ARQ_HEADER);
     }
     if (ep->lower.chunk)
         fi_setopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, sizeof(*port));

@@ -163,12 +163,32 @@ static void a_layer_in_between_has_it_refused(void **state)
     }
 }
 
+/* What leaves in several packets is for a reader's peers: an application is told of one. */
+static void without_a_reader_a_message_has_one_packet(void **state)
+{
+    struct fi_cq_entry entry;
+    unsigned char *out;
+    size_t most;
+
+    open_ends("arq;udp(iface=lo)");
+    enable_ends();
+    most = info->ep_attr->max_msg_size;
+    out = calloc(1, most + 1);
+    assert_non_null(out);
+    a_message_comes(true); /* there is a session */
+    assert_int_equal(fi_send(ep[0], out, most + 1, NULL, to, out), -FI_EMSGSIZE);
+    assert_int_equal(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
+    close_ends();
+    free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_gets_packets),
         cmocka_unit_test(what_is_refused_leaves_them_to_receives),
         cmocka_unit_test(a_layer_in_between_has_it_refused),
+        cmocka_unit_test(without_a_reader_a_message_has_one_packet),
     };
 
     return cmocka_run_group_tests_name("arq: readers", tests, NULL, NULL);
