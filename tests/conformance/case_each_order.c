@@ -449,7 +449,7 @@ static void with_messages(uint64_t order)
         if (kind == RMA)
             message_behind(&s, RMA, REGION, SMALL);
         access_behind_small(&s, (enum kind)kind, SMALL);
-        access_behind_small(&s, (enum kind)kind, 1024);
+        access_behind_small(&s, (enum kind)kind, s.largest[kind] < 1024 ? s.largest[kind] : 1024);
         access_behind_large(&s, (enum kind)kind);
     }
     scene_close(&s);
