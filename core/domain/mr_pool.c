@@ -6,7 +6,8 @@
 #include "core/base/log.h"
 
 enum {
-    ALIGNMENT = 64
+    ALIGNMENT = 64,
+    SKIPS_MOST = 1024,
 };
 
 struct mr_pool_chunk {
@@ -41,6 +42,17 @@ void mr_pool_finish(struct mr_pool *pool)
     pool->used = 0;
 }
 
+/* The next calls, twice as many each time, are refused without asking the lower again. */
+static void refuse(struct mr_pool *pool, int rc)
+{
+    if (!pool->skips)
+        LOG_WARN(pool->part, FI_LOG_EP_DATA, ": cannot register pool: %s", fi_strerror(-rc));
+    pool->skip = pool->skips;
+    pool->skips = pool->skips ? 2 * pool->skips : 1;
+    if (pool->skips > SKIPS_MOST)
+        pool->skips = SKIPS_MOST;
+}
+
 static int register_chunk(struct mr_pool *pool, struct mr_pool_chunk *chunk, size_t size)
 {
     chunk->mr = NULL;
@@ -57,6 +69,10 @@ void *mr_pool_grow(struct mr_pool *pool)
     void *desc;
     int rc;
 
+    if (pool->skip) {
+        pool->skip--;
+        return NULL;
+    }
     if (items > pool->most)
         items = pool->most;
     chunk = aligned_alloc(ALIGNMENT, sizeof(*chunk) + items * pool->item_size);
@@ -64,10 +80,11 @@ void *mr_pool_grow(struct mr_pool *pool)
         return NULL;
     rc = register_chunk(pool, chunk, items * pool->item_size);
     if (rc) {
-        LOG_WARN(pool->part, FI_LOG_EP_DATA, ": cannot register pool: %s", fi_strerror(-rc));
+        refuse(pool, rc);
         free(chunk);
         return NULL;
     }
+    pool->skips = 0;
     chunk->next = pool->chunks;
     pool->chunks = chunk;
     pool->count += items;

@@ -26,6 +26,7 @@ struct mr_pool {
     size_t item_size;          /* with struct mr_buffer; a multiple of 64 */
     unsigned first, most;      /* items of the first chunk, and of any */
     size_t count, used;        /* items that exist, that are handed out */
+    unsigned skip, skips;      /* calls to grow that are refused: now, after the next refusal */
     struct mr_buffer *free;
     struct mr_pool_chunk *chunks;
 };
@@ -37,7 +38,8 @@ void mr_pool_init(struct mr_pool *pool, const char *part, struct fid_domain *dom
 /* Unregisters and frees all chunks; items still out are gone too. Takes a zeroed one. */
 void mr_pool_finish(struct mr_pool *pool);
 
-/* Out of line: one more chunk. NULL without memory; a registration that fails is logged. */
+/* Out of line: one more chunk. NULL without memory. The first registration of a row that fails is
+ * logged; behind further ones some calls are refused without one. */
 void *mr_pool_grow(struct mr_pool *pool);
 
 /* An item, aligned to 64 bytes, undefined but for its struct mr_buffer; NULL without memory. */

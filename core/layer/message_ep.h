@@ -94,8 +94,11 @@ struct message_packet {
     uint64_t kind;
     bool wanted;
     bool in;
-    bool apart;     /* in: of malloc, since it is longer than those of ep->packets */
-    bool other;     /* no packet: the context of something else that the wire does with the lower */
+    bool apart; /* in: of malloc, since it is longer than those of ep->packets */
+    bool other; /* no packet: the context of something else that the wire does with the lower */
+    /* Out, in the peer's `out` alone: its memory is not the lower's to read. It waits for one whose
+     * memory is, and gets that one's place: message_packets_equip. */
+    bool bare;
     size_t len;     /* in: with the lower's prefix */
     fi_addr_t src;  /* deferred: as the lower told */
     unsigned tries; /* deferred: more that there will be */
@@ -285,6 +288,9 @@ struct message_ep {
     struct list attention, stalled, broken, moving;
     struct list deferred;      /* packets of peers for which there was no memory */
     unsigned posted, receives; /* with the lower; as many as there should be */
+    unsigned receives_most;    /* the same, while there may be more packets */
+    size_t narrow;             /* so many packets there were when there was no other one; or 0 */
+    size_t bare;               /* packets that are */
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
     size_t starved;            /* as many there were when there was no memory for one more; or 0 */
@@ -424,24 +430,40 @@ struct message_op *message_op_find(const struct message_peer *peer, uint32_t id,
 
 /* ---- Packets ---- */
 
-/* One to that peer, which is in no queue; NULL without memory. */
-static inline struct message_packet *message_packet_get(struct message_peer *peer)
+static inline void message_packet_init(struct message_packet *packet, struct message_peer *peer)
 {
-    struct message_ep *ep = peer->ep;
-    struct message_packet *packet = mr_pool_get(&ep->packets);
-
-    if (__builtin_expect(!packet, 0))
-        return NULL;
-    ep->outgoing++;
-    packet->ep = ep;
+    peer->ep->outgoing++;
+    packet->ep = peer->ep;
     packet->peer = peer;
     packet->move = NULL;
     packet->from = NULL;
-    packet->in = packet->other = false;
+    packet->in = packet->other = packet->bare = false;
     packet->len = 0;
     list_init(&packet->link);
+}
+
+/* There is no packet: NULL. From now on receives have no more than a half of them. */
+struct message_packet *message_packet_none(struct message_ep *ep);
+
+/* One to that peer, which is in no queue; NULL without memory. */
+static inline struct message_packet *message_packet_get(struct message_peer *peer)
+{
+    struct message_packet *packet = mr_pool_get(&peer->ep->packets);
+
+    if (__builtin_expect(!packet, 0))
+        return message_packet_none(peer->ep);
+    message_packet_init(packet, peer);
     return packet;
 }
+
+/* The same of what cannot be refused, as an answer: without a packet that the lower takes it is a
+ * bare one. It goes into the peer's `out`. NULL: there is no memory at all. */
+struct message_packet *message_packet_get_any(struct message_peer *peer);
+/* The peer's packets that are bare get memory of the lower's, in turn. The first one for which
+ * there is none, and all packets behind it, are moved to `rest`. */
+void message_packets_equip(struct message_peer *peer, struct list *rest);
+/* Of one in a peer's `out`, which may be bare. */
+void message_packet_drop(struct message_packet *packet);
 
 static inline void message_packet_put(struct message_packet *packet)
 {
@@ -511,7 +533,9 @@ void message_op_end_brief(struct message_op *op);
 void message_packet_is_op(struct message_packet *packet, const struct message_posting *posting);
 /* The end of one, whatever the lower does with the packet. */
 void message_packet_end_op(struct message_packet *packet, int err);
-/* Nothing was sent of it: -FI_ENOMEM. */
+/* There was no packet for it: -FI_EAGAIN if some are on their way, else -FI_ENOMEM. */
+ssize_t message_op_refuse(const struct message_ep *ep);
+/* The same; nothing was sent of it. */
 ssize_t message_op_give_up(struct message_op *op);
 void message_op_copy_segments(struct message_op *op, const struct op *post);
 /* Of an atomic: writes elements and comparands; takes over where its result goes, and returns the

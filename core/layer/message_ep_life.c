@@ -18,6 +18,7 @@
 enum {
     PACKETS_FIRST = 16,
     PACKETS_MOST = 64,
+    SPARE_SHARE = 16,
     INDEX_BITS = 20,
     CLOSE_MS = 2000, /* that fi_close gives accepted operations, unless an upper says otherwise */
     TOLD_MS = 250,   /* those that have ended: time to be lost, and sent again, some times */
@@ -332,6 +333,9 @@ static void init_packets(struct message_ep *ep)
     ep->receives = MESSAGE_RECEIVES;
     if (lower->rx_attr->size && lower->rx_attr->size < MESSAGE_RECEIVES)
         ep->receives = (unsigned)lower->rx_attr->size;
+    if (local) /* some packets of the chunks that receives take are for sends: no more may come */
+        ep->receives -= ep->receives / SPARE_SHARE;
+    ep->receives_most = ep->receives;
     mr_pool_init(&ep->packets, ep->wire->name, local ? ep->domain->lower : NULL,
                  ep->wire->packet_size + ep->prefix + ep->packet_size, PACKETS_FIRST, PACKETS_MOST);
 }

@@ -65,14 +65,6 @@ static bool is_starved(struct message_ep *ep)
     return ep->starved;
 }
 
-/* The move goes on when a packet comes back, if there is one on its way. */
-static void starve(struct message_peer *peer)
-{
-    peer->ep->starved = peer->ep->outgoing;
-    if (!peer->ep->starved)
-        message_peer_break(peer, FI_ENOMEM, "no memory for a packet");
-}
-
 static void run_one(struct message_move *move)
 {
     struct message_peer *peer = move->peer;
@@ -93,8 +85,8 @@ static void run_one(struct message_move *move)
         if (wire->burst && wire->burst(move))
             continue;
         made = wire->piece(move, left < room ? left : room);
-        if (!made) {
-            starve(peer);
+        if (!made) { /* it goes on when a packet comes back; or, if none is under way, comes */
+            peer->ep->starved = peer->ep->outgoing;
             return;
         }
         move->at += made;

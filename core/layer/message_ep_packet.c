@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets: their memory, on their way to the lower, and as they come. */
+#include <stdlib.h>
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "core/base/clock.h"
@@ -11,6 +14,91 @@ enum {
     QUIET_MS = 60000, /* between two lines about packets that cannot be */
     BATCH = 16,       /* receives that are posted by one call */
 };
+
+/* ---- Memory ---- */
+
+/* Receives give way as they come back; before that all packets may be with the lower as such. */
+struct message_packet *message_packet_none(struct message_ep *ep)
+{
+    size_t half = (ep->packets.count + 1) / 2;
+
+    ep->narrow = ep->packets.count;
+    if (ep->receives > half)
+        ep->receives = (unsigned)half;
+    return NULL;
+}
+
+/* There are more packets than when there were none. */
+static void widen(struct message_ep *ep)
+{
+    ep->narrow = 0;
+    ep->receives = ep->receives_most;
+}
+
+struct message_packet *message_packet_get_any(struct message_peer *peer)
+{
+    struct message_ep *ep = peer->ep;
+    struct message_packet *packet = ep->bare ? NULL : message_packet_get(peer);
+
+    if (packet)
+        return packet;
+    packet = malloc(ep->packets.item_size);
+    if (!packet)
+        return NULL;
+    message_packet_init(packet, peer);
+    packet->bare = true;
+    ep->bare++;
+    return packet;
+}
+
+void message_packet_drop(struct message_packet *packet)
+{
+    if (!packet->bare) {
+        message_packet_put(packet);
+        return;
+    }
+    packet->ep->outgoing--;
+    packet->ep->bare--;
+    list_detach(&packet->link);
+    free(packet);
+}
+
+/* False: there is none for it. */
+static bool equip(struct message_packet *bare)
+{
+    struct message_ep *ep = bare->ep;
+    struct message_packet *packet = mr_pool_get(&ep->packets);
+    struct mr_buffer buffer;
+
+    if (!packet) {
+        message_packet_none(ep);
+        return false;
+    }
+    buffer = packet->buffer;
+    memcpy(packet, bare, ep->wire->packet_size + bare->len);
+    packet->buffer = buffer;
+    packet->bare = false;
+    list_init(&packet->link);
+    list_attach_before(&packet->link, &bare->link);
+    ep->outgoing++;
+    message_packet_drop(bare);
+    return true;
+}
+
+void message_packets_equip(struct message_peer *peer, struct list *rest)
+{
+    bool all = true;
+
+    list_for_each_safe (item, after, &peer->out) {
+        struct message_packet *packet = list_item(item, struct message_packet, link);
+
+        all = all && (!packet->bare || equip(packet));
+        if (!all) {
+            list_detach(&packet->link);
+            list_attach(&packet->link, rest);
+        }
+    }
+}
 
 /* ---- Out ---- */
 
@@ -211,6 +299,8 @@ static int post_receives(struct message_ep *ep, const struct ep_receive *receive
 
 int message_in_fill(struct message_ep *ep)
 {
+    if (__builtin_expect(ep->narrow && ep->narrow != ep->packets.count, 0))
+        widen(ep);
     while (ep->posted < ep->receives && !(ep->wire->holds_back && message_is_full(ep))) {
         struct ep_receive receives[BATCH];
         unsigned count;

@@ -437,6 +437,17 @@ bool message_peers_await(const struct message_ep *ep)
     return false;
 }
 
+/* The pool takes those that are its with it. */
+static void drop_out(struct message_peer *peer)
+{
+    list_for_each_safe (item, after, &peer->out) {
+        struct message_packet *packet = list_item(item, struct message_packet, link);
+
+        if (packet->bare)
+            message_packet_drop(packet);
+    }
+}
+
 void message_peers_finish(struct message_ep *ep)
 {
     for (size_t i = 0; ep->buckets && i < MESSAGE_BUCKETS; i++) {
@@ -446,6 +457,7 @@ void message_peers_finish(struct message_ep *ep)
             if (ep->wire->peer_close)
                 ep->wire->peer_close(peer);
             message_peer_drop(peer, 0);
+            drop_out(peer);
             end_source(peer, &ep->own);
             /* An operation that ends with another peer may make all be attended. */
             ep->buckets[i] = peer->next;

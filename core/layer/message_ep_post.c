@@ -216,10 +216,17 @@ struct message_op *message_op_get(struct message_peer *peer, const struct messag
     return op;
 }
 
+ssize_t message_op_refuse(const struct message_ep *ep)
+{
+    return ep->outgoing ? -FI_EAGAIN : -FI_ENOMEM;
+}
+
 ssize_t message_op_give_up(struct message_op *op)
 {
+    struct message_ep *ep = op->handle.peer->ep;
+
     op_put(op);
-    return -FI_ENOMEM;
+    return message_op_refuse(ep);
 }
 
 struct message_op *message_op_find(const struct message_peer *peer, uint32_t id, unsigned kinds)

@@ -330,8 +330,8 @@ void srd_op_init(struct message_op *op);
 bool srd_op_stays(struct message_op *op, int err);
 void srd_op_put(struct message_op *op);
 /* A packet with this header and the operation's next len bytes, from move.at on; the header may be
- * used again. False without memory. */
-bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len);
+ * used again. any: as srd_out_answer. False without memory. */
+bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len, bool any);
 /* Where the peer tells of failures a write has an id that it can name. */
 bool srd_wants_receipt(const struct srd_peer *peer, const struct op *post);
 
@@ -439,12 +439,18 @@ bool srd_rests(const struct srd_peer *peer);
 /* Queues a packet, header->len bytes of which the caller writes where the result says; NULL without
  * memory. The sender is added to the header. move: it is of that one, or NULL. */
 uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move);
+/* The same of what cannot be refused any more: it may wait for memory that the lower takes packets
+ * from (message_packet_get_any). */
+uint8_t *srd_out_answer(struct message_peer *peer, struct srd_header *header,
+                        struct message_move *move);
 /* Of len bytes of the move's, from move->at on: those that one packet takes, since memory that the
  * CPU does not reach goes as a segment behind the header, of which there is one. */
 size_t srd_out_most(const struct message_move *move, size_t len);
 /* The same with bytes of the move's, from move->at on, which are copied unless they lie in one
- * segment that the lower takes. No more than srd_out_most. False without memory. */
-bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move);
+ * segment that the lower takes. No more than srd_out_most. any: as srd_out_answer. False without
+ * memory. */
+bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move,
+                   bool any);
 /* Adds who sends it: an address, or the connid. */
 void srd_out_sender(const struct srd_peer *peer, struct srd_header *header);
 /* Bytes of payload that fit a request with this header to the peer as it is known now. */

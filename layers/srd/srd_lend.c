@@ -92,11 +92,11 @@ static bool send_anew(struct srd_op *op, struct srd_header *request)
 
     if (!request->place_count) {
         request->flags |= SRD_AFTER_NACK;
-        return srd_out(move->peer, request, move);
+        return srd_out_answer(move->peer, request, move);
     }
     room = srd_out_room(srd_peer_of(move->peer), request);
     if (!srd_put_bytes(&op->base, request,
-                       srd_out_most(move, move->total < room ? move->total : room)))
+                       srd_out_most(move, move->total < room ? move->total : room), true))
         return false;
     move->limit = move->at;
     return true;

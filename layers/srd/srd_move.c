@@ -18,7 +18,7 @@ size_t srd_piece(struct message_move *move, size_t len)
                                 .offset = move->at,
                                 .len = srd_out_most(move, len)};
 
-    return srd_out_bytes(move->peer, &header, move) ? header.len : 0;
+    return srd_out_bytes(move->peer, &header, move, false) ? header.len : 0;
 }
 
 /* The peer asks for bytes of a send, or (SRD_CTS_READ) of its read. */

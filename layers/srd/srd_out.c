@@ -61,11 +61,11 @@ static struct srd_packet *put_header(struct srd_peer *peer, struct message_packe
     return packet;
 }
 
-/* Its header alone. */
+/* Its header alone. any: it may be one that waits for memory of the lower's. */
 static struct srd_packet *put_packet(struct message_peer *peer, struct srd_header *header,
-                                     struct message_move *move)
+                                     struct message_move *move, bool any)
 {
-    struct message_packet *base = message_packet_get(peer);
+    struct message_packet *base = any ? message_packet_get_any(peer) : message_packet_get(peer);
 
     if (!base)
         return NULL;
@@ -73,9 +73,10 @@ static struct srd_packet *put_packet(struct message_peer *peer, struct srd_heade
     return put_header(srd_peer_of(peer), base, header, move);
 }
 
-uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move)
+static uint8_t *put(struct message_peer *peer, struct srd_header *header, struct message_move *move,
+                    bool any)
 {
-    struct srd_packet *packet = put_packet(peer, header, move);
+    struct srd_packet *packet = put_packet(peer, header, move, any);
     uint8_t *payload;
 
     if (!packet)
@@ -83,6 +84,17 @@ uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct me
     payload = packet->bytes + packet->base.len;
     packet->base.len += header->len;
     return payload;
+}
+
+uint8_t *srd_out(struct message_peer *peer, struct srd_header *header, struct message_move *move)
+{
+    return put(peer, header, move, false);
+}
+
+uint8_t *srd_out_answer(struct message_peer *peer, struct srd_header *header,
+                        struct message_move *move)
+{
+    return put(peer, header, move, true);
 }
 
 /* Of a move of an operation. */
@@ -132,9 +144,10 @@ static bool set_slice(struct srd_packet *packet, struct message_move *move, size
     return true;
 }
 
-bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move)
+bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct message_move *move,
+                   bool any)
 {
-    struct srd_packet *packet = put_packet(peer, header, move);
+    struct srd_packet *packet = put_packet(peer, header, move, any);
 
     if (!packet)
         return false;
@@ -148,7 +161,7 @@ bool srd_out_bytes(struct message_peer *peer, struct srd_header *header, struct 
 
 void srd_out_control(struct message_peer *peer, struct srd_header *header)
 {
-    if (srd_out(peer, header, NULL))
+    if (srd_out_answer(peer, header, NULL))
         message_peer_attend(peer);
     else
         message_peer_break(peer, FI_ENOMEM, "no memory for an answer");
@@ -180,7 +193,7 @@ void srd_out_force(struct message_peer *peer)
 void srd_out_proposal(struct srd_peer *peer, const struct srd_lives *lives)
 {
     struct srd_header header = {.type = SRD_EAGER_RTW};
-    struct message_packet *base = message_packet_get(&peer->base);
+    struct message_packet *base = message_packet_get_any(&peer->base);
 
     if (!base) {
         message_peer_break(&peer->base, FI_ENOMEM, "no memory for an answer");
@@ -276,7 +289,11 @@ static bool flush_several(struct message_peer *peer)
 void srd_flush(struct message_peer *peer, bool more)
 {
     bool all = !srd_rests(srd_peer_of(peer));
+    struct list rest;
 
+    list_init(&rest);
+    if (__builtin_expect(peer->ep->bare, 0) && all)
+        message_packets_equip(peer, &rest);
     while (all && message_sends_several(peer->ep) && !list_empty(&peer->out) &&
            list_empty(&peer->broken) && flush_several(peer))
         ;
@@ -288,6 +305,10 @@ void srd_flush(struct message_peer *peer, bool more)
 
         all = message_packet_send(base, &peer->out, packet->bytes, base->len, &slices,
                                   more || base->link.next != &peer->out);
+    }
+    if (__builtin_expect(!list_empty(&rest), 0)) {
+        list_join(&rest, &peer->out);
+        all = false;
     }
     if (!all && list_empty(&peer->broken))
         message_peer_stall(peer);

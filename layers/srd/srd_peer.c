@@ -150,7 +150,7 @@ static void forget_packets(struct message_peer *peer, bool answers, struct list 
         if (packet->move && packet->move->direct)
             packet->move->pending--;
         packet->move = NULL;
-        message_packet_put(packet);
+        message_packet_drop(packet);
     }
 }
 

@@ -86,11 +86,11 @@ static void set_data(struct srd_header *header, const struct op *post)
     header->cq_data = post->data;
 }
 
-bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len)
+bool srd_put_bytes(struct message_op *op, struct srd_header *header, size_t len, bool any)
 {
     header->offset = op->move.at;
     header->len = len;
-    if (!srd_out_bytes(op->handle.peer, header, &op->move))
+    if (!srd_out_bytes(op->handle.peer, header, &op->move, any))
         return false;
     op->move.at += len;
     return true;
@@ -136,7 +136,8 @@ static uint8_t message_type(const struct srd_peer *peer, const struct srd_header
     return dc ? SRD_DC_LONGCTS_MSG : SRD_LONGCTS_MSG;
 }
 
-/* Up to byte `end`, in pieces of one size, a multiple of 8, and what is left. */
+/* Up to byte `end`, in pieces of one size, a multiple of 8, and what is left. Behind the first one
+ * none is refused. */
 static bool put_pieces(struct message_op *op, struct srd_header *header, size_t end)
 {
     size_t room = srd_out_room(srd_peer_of(op->handle.peer), header);
@@ -149,7 +150,8 @@ static bool put_pieces(struct message_op *op, struct srd_header *header, size_t 
     while (op->move.at < end) {
         size_t left = end - op->move.at;
 
-        if (!srd_put_bytes(op, header, srd_out_most(&op->move, left < size ? left : size)))
+        if (!srd_put_bytes(op, header, srd_out_most(&op->move, left < size ? left : size),
+                           op->move.at))
             return false;
     }
     return true;
@@ -185,9 +187,11 @@ static bool put_message(struct srd_peer *peer, struct message_op *op, const stru
     if ((base == SRD_LONGCTS_MSG || base == SRD_DC_LONGCTS_MSG) &&
         may_lend(peer, post, device ? 0 : srd_ep_of(peer->base.ep)->limits.read) &&
         lend_message(peer, op, post, header))
-        return header->runt ? put_pieces(op, header, header->runt) : srd_put_bytes(op, header, 0);
+        return header->runt ? put_pieces(op, header, header->runt)
+                            : srd_put_bytes(op, header, 0, false);
     room = srd_out_room(peer, header);
-    return srd_put_bytes(op, header, srd_out_most(&op->move, post->len < room ? post->len : room));
+    return srd_put_bytes(op, header, srd_out_most(&op->move, post->len < room ? post->len : room),
+                         false);
 }
 
 static ssize_t start_message(struct srd_peer *peer, const struct message_posting *posting)
@@ -261,10 +265,10 @@ static ssize_t start_write(struct srd_peer *peer, const struct message_posting *
     if (post->len > room && may_lend(peer, post, srd_ep_of(peer->base.ep)->limits.read_write) &&
         srd_lend(srd_op_of(op), post, &header, SRD_LONGREAD_RTW)) {
         op->answered = false;
-        put = srd_put_bytes(op, &header, 0);
+        put = srd_put_bytes(op, &header, 0, false);
     } else {
         put = srd_put_bytes(op, &header,
-                            srd_out_most(&op->move, post->len < room ? post->len : room));
+                            srd_out_most(&op->move, post->len < room ? post->len : room), false);
     }
     if (!put)
         return message_op_give_up(op);

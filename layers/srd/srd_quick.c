@@ -56,7 +56,7 @@ ssize_t srd_start_quick(struct srd_peer *peer, const struct message_posting *pos
     uint8_t *bytes, *payload;
 
     if (!packet)
-        return -FI_ENOMEM;
+        return message_op_refuse(peer->base.ep);
     message_packet_is_op(packet, posting);
     bytes = srd_packet_of(packet)->bytes;
     payload = put_head(bytes + peer->base.ep->prefix, peer, post);

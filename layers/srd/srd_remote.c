@@ -62,7 +62,7 @@ const char *srd_access_read(struct message_peer *peer, const struct message_requ
     if (!access)
         return no_memory;
     answer.send_id = message_handle_id(&access->handle);
-    payload = srd_out(peer, &answer, &access->move);
+    payload = srd_out_answer(peer, &answer, &access->move);
     if (!payload) {
         message_access_put(access);
         return no_memory;
@@ -78,7 +78,7 @@ const char *srd_access_result(struct message_peer *peer, const struct message_re
 {
     struct srd_header answer = {.type = SRD_ATOMRSP, .recv_id = request->id, .len = len};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
-    uint8_t *payload = srd_out(peer, &answer, NULL);
+    uint8_t *payload = srd_out_answer(peer, &answer, NULL);
 
     if (!payload)
         return no_memory;

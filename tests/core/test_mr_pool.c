@@ -21,7 +21,7 @@ struct lower {
     struct fid_domain fid;
     struct fi_ops_mr ops;
     struct fid_mr mrs[8];
-    unsigned opened, closed;
+    unsigned asked, opened, closed;
     size_t bytes;
     int refuse;
 };
@@ -39,6 +39,7 @@ static struct fi_ops mr_fid_ops = {.size = sizeof(mr_fid_ops), .close = mr_close
 static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
                uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
 {
+    lower.asked++;
     if (lower.refuse)
         return lower.refuse;
     lower.bytes = len;
@@ -130,6 +131,25 @@ static void refused_registration_gives_nothing(void **state)
     assert_int_equal(lower.opened, lower.closed);
 }
 
+/* A lower that goes on refusing is asked less and less, and again. */
+static void refused_registrations_are_not_repeated_each_time(void **state)
+{
+    struct mr_pool pool;
+    unsigned calls = 1;
+
+    lower.refuse = -FI_ENOMEM;
+    mr_pool_init(&pool, "test", &lower.fid, ITEM, FIRST, MOST);
+    for (int i = 0; i < 10000; i++)
+        assert_null(mr_pool_get(&pool));
+    assert_true(lower.asked > 2 && lower.asked < 30);
+    lower.refuse = 0;
+    while (!mr_pool_get(&pool))
+        calls++;
+    assert_in_range(calls, 1, 1025);
+    assert_non_null(mr_pool_get(&pool));
+    mr_pool_finish(&pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +157,7 @@ int main(void)
         cmocka_unit_test_setup(last_freed_is_first_reused, set_up),
         cmocka_unit_test_setup(chunks_grow_up_to_a_bound, set_up),
         cmocka_unit_test_setup(refused_registration_gives_nothing, set_up),
+        cmocka_unit_test_setup(refused_registrations_are_not_repeated_each_time, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
