@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packet delivery in virtual time at its limits: packets that hundreds overtake, times that are as
- * short and as long as they may be, numbers that wrap; and datagrams.
+ * short and as long as they may be, numbers that wrap; datagrams; and the example of guaranteed
+ * delivery.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,6 +152,100 @@ static void an_hour_passes_at_once(void **state)
     }
 }
 
+/* ---- The worked example of guaranteed delivery ---- */
+
+static struct {
+    unsigned from;
+    struct pds_header header;
+} seen[16];
+static unsigned seen_count;
+
+static bool record(struct sw *world, struct sw_packet *packet)
+{
+    assert_true(seen_count < sizeof(seen) / sizeof(seen[0]));
+    seen[seen_count].from = packet->from;
+    assert_true(pds_header_get(packet->bytes, packet->len, false, &seen[seen_count].header) > 0);
+    seen_count++;
+    return true;
+}
+
+/* The packet of a node that is a control packet of that kind, or none. */
+static const struct pds_header *control_of(unsigned from, uint8_t kind)
+{
+    for (unsigned i = 0; i < seen_count; i++)
+        if (seen[i].from == from && seen[i].header.type == PDS_CONTROL &&
+            seen[i].header.next == kind)
+            return &seen[i].header;
+    return NULL;
+}
+
+/* The last packet of a node that is none. */
+static const struct pds_header *last_of(unsigned from)
+{
+    for (unsigned i = seen_count; i-- > 0;)
+        if (seen[i].from == from && seen[i].header.type != PDS_CONTROL)
+            return &seen[i].header;
+    fail();
+    return NULL;
+}
+
+static uint32_t cack_of(unsigned node)
+{
+    const struct pdc *pdc = list_item(nodes[node].pds->used.next, struct pdc, used);
+
+    return pdc->rx_start + (uint32_t)pdc_rx_cack(pdc) - 1;
+}
+
+/* Idle at 332; 333 has an answer that must not be lost. */
+static void send_333(uint64_t clear_time)
+{
+    struct pds_settings settings = patient();
+    struct pdc *pdc;
+
+    settings.clear_time = clear_time;
+    settings.rest_time = 100 * SECOND;
+    begin(&settings);
+    send_message(0, 1, 0, 1);
+    pdc = list_item(nodes[0].pds->used.next, struct pdc, used);
+    pdc->tx_start = pdc->rx_start = 332;
+    run(sw.now + SECOND);
+    assert_int_equal(cack_of(1), 332);
+    sw.filter = record;
+    seen_count = 0;
+    nodes[1].later = 1;
+    send_message(0, 1, 1, 1);
+    run(sw.now + SECOND / 2000);
+    nodes[1].later = 0;
+    assert_int_equal(last_of(0)->psn, 333);
+    assert_true(
+        pds_answer(nodes[1].pds, &nodes[1].tickets[0], &(struct pds_answer){.guaranteed = true}));
+    run(sw.now + SECOND / 2000);
+    assert_int_equal(last_of(1)->psn, 332);
+    assert_int_equal(last_of(1)->offset, 1);
+    assert_true(last_of(1)->flags & PDS_WANTS_CLEAR);
+    assert_int_equal(cack_of(1), 332);
+    assert_int_equal(nodes[0].responses, 2);
+}
+
+static void answers_are_cleared_as_in_the_example(void **state)
+{
+    send_333(SECOND / 1000);
+    assert_null(control_of(0, CONTROL_CLEAR));
+    run(sw.now + SECOND / 500);
+    assert_int_equal(control_of(0, CONTROL_CLEAR)->payload, 333);
+    assert_int_equal(cack_of(1), 333);
+    end();
+    send_333(SECOND);
+    send_message(0, 1, 2, 1);
+    run(sw.now + SECOND / 500);
+    assert_null(control_of(0, CONTROL_CLEAR));
+    assert_int_equal(last_of(0)->psn, 334);
+    assert_int_equal(last_of(0)->offset, -1);
+    assert_int_equal(cack_of(1), 334);
+    check_inbox(1, 0, 3);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +254,7 @@ int main(void)
         cmocka_unit_test(each_timer_at_its_limits),
         cmocka_unit_test(numbers_wrap),
         cmocka_unit_test(an_hour_passes_at_once),
+        cmocka_unit_test(answers_are_cleared_as_in_the_example),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
