@@ -82,6 +82,7 @@ struct arq_ep {
     /* Progress. */
     uint64_t read;       /* ns: what came to this node up to then has been read */
     uint64_t looked;     /* ns: when the lower was read last */
+    unsigned vain;       /* looks in a row that found nothing */
     struct list blocked; /* struct arq_link: that the lower took nothing of */
     /* Sending. */
     struct mr_pool heads;  /* struct arq_head, of control packets and headers */
