@@ -126,6 +126,7 @@ struct uet_ep {
     uint64_t orders;        /* that are kept, by ordered PDCs */
     uint32_t tclass;        /* FI_TC_UNSPEC: packets have the DSCP of the parameter */
     bool datagrams;         /* FI_EP_DGRAM */
+    bool fork_told;         /* a child of its process has posted, and the log says so */
     bool packets;           /* of an upper's: a send ends when its peer has it */
     bool attached, closing;
     bool disabled; /* its generation takes nothing new */
@@ -248,6 +249,8 @@ extern const struct endpoint_option uet_options[];
 /* ---- uet_post.c ---- */
 
 ssize_t uet_post(struct ep *ep, struct op *op);
+/* This process is a child of the endpoint's, which sends nothing here; the log is told once. */
+bool uet_is_inherited(struct uet_ep *ep);
 int uet_atomic_valid(struct ep *ep, uint64_t function, enum fi_datatype datatype, enum fi_op op,
                      size_t *count);
 /* Where the peer of op is, and what it can do besides. -FI_EINVAL: there is none. */

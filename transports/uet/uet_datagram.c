@@ -35,7 +35,7 @@ ssize_t uet_datagram_post(struct uet_ep *ep, const struct op *op)
 
     if (rc)
         return rc;
-    if (progress_forked(ep->base.binding.progress))
+    if (uet_is_inherited(ep))
         return -FI_EOPBADSTATE;
     /* Packets that the kernel had no room for are before it. */
     if (!(op->flags & FI_MORE) && !uet_nic_flush(ep->nic))

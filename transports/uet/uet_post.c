@@ -512,13 +512,25 @@ static void set_op(struct uet_ep *ep, struct uet_op *own, const struct op *op)
     }
 }
 
+bool uet_is_inherited(struct uet_ep *ep)
+{
+    if (!progress_forked(ep->base.binding.progress))
+        return false;
+    if (!ep->fork_told)
+        LOG_WARN("uet", FI_LOG_EP_DATA,
+                 "the endpoint belongs to the process that this one was forked from, and sends "
+                 "nothing here");
+    ep->fork_told = true;
+    return true;
+}
+
 static ssize_t start(struct uet_ep *ep, const struct op *op)
 {
     struct uet_op *own;
     uint8_t caps;
     ssize_t rc;
 
-    if (progress_forked(ep->base.binding.progress))
+    if (uet_is_inherited(ep))
         return -FI_EOPBADSTATE;
     if (ep->used >= ep->base.tx_size)
         return -FI_EAGAIN;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An endpoint closes at any moment of a large message that came before its receive, which it asks
- * for, or reads. */
+ * for, or reads; and a child of its process posts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <rdma/fi_cm.h>
@@ -15,7 +18,9 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#define WARNINGS_PUBLIC
 #include "../../../support/end.h"
+#include "../../../support/warnings.h"
 
 enum {
     LARGE = 4 << 20, /* bytes */
@@ -57,10 +62,39 @@ static void a_receiver_closes_at_any_moment(void **state)
         close_after(turns);
 }
 
+/* Nothing is sent in a child, and the log there says why, once. */
+static void a_child_is_told_why_it_sends_nothing(void **state)
+{
+    static char out;
+    struct end a, b;
+    int status;
+    pid_t pid;
+
+    end_open(&a, end_info("uet(iface=lo)", FI_MSG | FI_TAGGED, 0), FI_CQ_FORMAT_TAGGED);
+    end_open(&b, end_info("uet(iface=lo)", FI_MSG | FI_TAGGED, 0), FI_CQ_FORMAT_TAGGED);
+    end_meet(&a, &b);
+    assert_int_equal(warnings_import(), 0);
+    fflush(NULL);
+    pid = fork();
+    if (!pid) {
+        bool refused = true;
+
+        warnings_forget();
+        for (int i = 0; i < 3; i++)
+            refused &= fi_tsend(a.ep, &out, 1, NULL, a.peer, 1, &out) == -FI_EOPBADSTATE;
+        _exit(refused && warning_count == 1 && strstr(warnings, "was forked from") ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+    end_close(&b);
+    end_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receiver_closes_at_any_moment),
+        cmocka_unit_test(a_child_is_told_why_it_sends_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
