@@ -120,9 +120,7 @@ struct session_traffic {
     struct pacer pacer;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
-    uint64_t undone;        /* messages with a serial that the peer has not acknowledged */
-    uint64_t lost_sent;     /* ns: when the last packet left that is lost, */
-    unsigned lost_together; /* and how many others that left then are */
+    uint64_t undone; /* messages with a serial that the peer has not acknowledged */
     struct flight_packet few[SESSION_FEW];
 };
 

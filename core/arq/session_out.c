@@ -525,18 +525,6 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
 
 /* ---- Loss, timeouts, probes ---- */
 
-/* Of packets that left together all may be lost because there was no room for them: alone they are
- * no sign that the path takes only shorter ones. */
-static void size_lost(struct session *session, const struct flight_packet *packet)
-{
-    struct session_traffic *traffic = session->traffic;
-
-    traffic->lost_together = packet->sent == traffic->lost_sent ? traffic->lost_together + 1 : 0;
-    traffic->lost_sent = packet->sent;
-    if (traffic->lost_together < PATH_MTU_LOSSES / 2 && path_mtu_lost(&session->mtu, packet->bytes))
-        traffic->congestion.packet = session->mtu.size;
-}
-
 static void packet_lost(void *arg, const struct flight_packet *packet)
 {
     struct session *session = arg;
@@ -545,7 +533,8 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
         path_mtu_probe_lost(&session->mtu, packet->bytes);
         return;
     }
-    size_lost(session, packet);
+    if (path_mtu_lost(&session->mtu, packet->bytes))
+        session->traffic->congestion.packet = session->mtu.size;
     session->traffic->congestion.ops->lost(&session->traffic->congestion, session->heard,
                                            packet->sent);
     if (packet->what)
@@ -564,8 +553,8 @@ static void resend_oldest(struct session *session)
         flight_give_up(&session->traffic->flight, oldest);
         if (was.kind == KIND_PROBE)
             path_mtu_probe_lost(&session->mtu, was.bytes);
-        else
-            size_lost(session, &was);
+        else if (path_mtu_lost(&session->mtu, was.bytes))
+            session->traffic->congestion.packet = session->mtu.size;
         found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
     }
 }

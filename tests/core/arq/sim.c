@@ -101,8 +101,13 @@ static uint64_t through_link(struct sim *sim, struct sim_link *link, size_t len,
     return link->free_at - sim->now;
 }
 
-static void carry(struct sim *sim, const struct sim_path *path, unsigned to, const uint8_t *bytes,
-                  size_t len)
+static uint64_t jitter_of(struct sim *sim, const struct sim_path *path)
+{
+    return path->jitter ? sim_random(sim) % path->jitter : 0;
+}
+
+static void carry_late(struct sim *sim, const struct sim_path *path, unsigned to,
+                       const uint8_t *bytes, size_t len, uint64_t jitter)
 {
     struct sim_event event = {.to = to, .len = (uint16_t)len};
     uint64_t wait = 0;
@@ -113,11 +118,17 @@ static void carry(struct sim *sim, const struct sim_path *path, unsigned to, con
         wait = through_link(sim, path->link, len, &event.marked);
     if (wait == UINT64_MAX)
         return;
-    event.at = sim->now + wait + path->delay + (path->jitter ? sim_random(sim) % path->jitter : 0);
+    event.at = sim->now + wait + path->delay + jitter;
     event.bytes = malloc(len);
     assert_non_null(event.bytes);
     memcpy(event.bytes, bytes, len);
     heap_add(sim, event);
+}
+
+static void carry(struct sim *sim, const struct sim_path *path, unsigned to, const uint8_t *bytes,
+                  size_t len)
+{
+    carry_late(sim, path, to, bytes, len, jitter_of(sim, path));
 }
 
 /* ---- Ends ---- */
@@ -149,6 +160,30 @@ static bool transmit(struct session *session, const struct session_packet *packe
     return true;
 }
 
+static enum session_taken transmit_train(struct session *session, struct session_train *train)
+{
+    struct sim_end *end = end_of(session);
+    uint64_t jitter = jitter_of(current, &end->path);
+    bool together = chance(current, 700);
+    uint8_t bytes[SIM_PACKET];
+
+    assert_true(ARQ_HEADER + train->size <= end->config.most);
+    if (chance(current, 20))
+        return chance(current, 500) ? SESSION_REFUSED : SESSION_FULL;
+    for (unsigned i = 0; i < train->pieces; i++) {
+        size_t rest = train->count - i * train->size;
+        size_t len = rest < train->size ? rest : train->size;
+
+        memcpy(bytes, train->headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+        memcpy(bytes + ARQ_HEADER, train->message->payload + train->at + i * train->size, len);
+        for (int copies = chance(current, end->path.dup) ? 2 : 1; copies--;)
+            carry_late(current, &end->path, end->peer, bytes, ARQ_HEADER + len,
+                       together ? jitter : jitter_of(current, &end->path));
+    }
+    end->trains[0] += train->pieces;
+    return SESSION_TAKEN;
+}
+
 static uint8_t letter_byte(uint64_t number, size_t i)
 {
     return (uint8_t)(number * 31 + i * 7);
@@ -177,6 +212,16 @@ static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
     end->delivered++;
     end->bytes += len;
     return true;
+}
+
+static bool deliver_parts(struct session *session, const struct iovec *parts, size_t count)
+{
+    static uint8_t bytes[ARQ_PIECES * SIM_PACKET];
+    size_t len = 0;
+
+    for (size_t i = 0; i < count; len += parts[i++].iov_len)
+        memcpy(bytes + len, parts[i].iov_base, parts[i].iov_len);
+    return deliver(session, bytes, len);
 }
 
 /* now: from outside of the session, which may send at once; or 0. */
@@ -257,6 +302,14 @@ unsigned sim_pair(struct sim *sim, const struct congestion_ops *cc, uint32_t mos
     return first;
 }
 
+void sim_use_trains(struct sim *sim, unsigned first)
+{
+    for (unsigned i = first; i < first + 2; i++) {
+        sim->end[i].config.transmit_train = transmit_train;
+        sim->end[i].config.deliver_parts = deliver_parts;
+    }
+}
+
 void sim_restart(struct sim *sim, unsigned index)
 {
     struct sim_end *end = &sim->end[index];
@@ -315,6 +368,53 @@ static void take_packet(struct sim *sim, const struct sim_event *event)
     end->deadline = sim->now;
 }
 
+/* Is that the next event, one that the kernel would lay behind those of `first`? */
+static bool follows(const struct sim *sim, const struct sim_event *first, size_t len)
+{
+    const struct sim_event *next = &sim->heap[0];
+
+    return sim->events && next->at <= sim->now && next->to == first->to &&
+           next->marked == first->marked && next->len <= first->len && len % first->len == 0 &&
+           len + next->len <= UINT16_MAX;
+}
+
+/* Takes what has come together for an end that takes trains. */
+static void take_train(struct sim *sim, const struct sim_event *first)
+{
+    static uint8_t bytes[UINT16_MAX];
+    struct sim_end *end = &sim->end[first->to];
+    size_t len = first->len, segment = first->len, next;
+    struct arq_header header;
+
+    memcpy(bytes, first->bytes, len);
+    while (follows(sim, first, len)) {
+        struct sim_event event = heap_take(sim);
+
+        memcpy(bytes + len, event.bytes, event.len);
+        len += event.len;
+        free(event.bytes);
+    }
+    for (size_t at = 0; at < len; at = next) {
+        size_t left = len - at, one = left < segment ? left : segment;
+        struct sim_event alone = {.to = first->to, .marked = first->marked, .bytes = bytes + at};
+        unsigned count;
+
+        alone.len = (uint16_t)one;
+        assert_int_equal(arq_header_get(bytes + at, one, &header), ARQ_FINE);
+        count = arq_train_get(bytes + at, left, segment, &header);
+        next = at + (left < count * segment ? left : count * segment);
+        if (count > 1 && !end->asleep && header.to == end->session->id &&
+            session_receive_train(end->session, sim->now, &header, bytes + at, next - at, segment,
+                                  count, first->marked)) {
+            end->trains[1] += count;
+            end->deadline = sim->now;
+            continue;
+        }
+        next = at + one;
+        take_packet(sim, &alone);
+    }
+}
+
 static void run_ends(struct sim *sim)
 {
     for (unsigned i = 0; i < sim->ends; i++) {
@@ -324,6 +424,8 @@ static void run_ends(struct sim *sim)
             do
                 end->deadline = session_run(end->session, sim->now, sim->now);
             while (end->session->unfinished);
+        if (end->session->blocked)
+            end->deadline = sim->now + 1000; /* the lower takes more */
     }
 }
 
@@ -353,7 +455,10 @@ void sim_run(struct sim *sim, uint64_t until, bool (*more)(const struct sim *sim
         while (sim->events && sim->heap[0].at <= sim->now) {
             struct sim_event event = heap_take(sim);
 
-            take_packet(sim, &event);
+            if (sim->end[event.to].config.deliver_parts)
+                take_train(sim, &event);
+            else
+                take_packet(sim, &event);
             free(event.bytes);
         }
         run_ends(sim);

@@ -46,8 +46,9 @@ struct sim_end {
     uint64_t bytes;                   /* delivered */
     uint8_t *seen;                    /* deliveries of each of the peer's messages */
     uint64_t seen_count;
-    bool full; /* takes no message */
-    int err;   /* of the last message that failed */
+    bool full;          /* takes no message */
+    uint64_t trains[2]; /* packets that left, and came, in trains */
+    int err;            /* of the last message that failed */
 };
 
 struct sim {
@@ -68,6 +69,9 @@ void sim_destroy(struct sim *sim);
  * a + 1. */
 unsigned sim_pair(struct sim *sim, const struct congestion_ops *cc, uint32_t most,
                   const struct sim_path *path);
+/* Both ends of that pair send trains and take them, those of pieces that come at the same time; the
+ * lower of one refuses some of them, and takes some later. */
+void sim_use_trains(struct sim *sim, unsigned first);
 /* The end forgets its session and opens another, as a program that starts again. */
 void sim_restart(struct sim *sim, unsigned end);
 

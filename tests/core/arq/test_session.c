@@ -317,6 +317,41 @@ static void refused_messages_come_again(void **state)
     sim_destroy(sim);
 }
 
+/* ---- Trains ---- */
+
+/* Messages of up to 64 pieces, both ways, through loss of 2 %, repeated and reordered packets, and
+ * an MTU that falls and rises while they are under way. */
+static void trains_arrive_once(void **state)
+{
+    const size_t sizes[] = {ARQ_PIECES * (PATH_MTU_BASE - ARQ_HEADER), 60000, 20000, 1145, 64};
+
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct sim *sim = sim_create(seed);
+        const struct sim_path path = {50 * US, 100 * US, .loss = 20, .dup = 20, .mtu = 9000};
+        unsigned a = sim_pair(sim, congestion_all[seed % 3], 9000, &path);
+
+        sim_use_trains(sim, a);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+            sim_send(sim, a, 300, sizes[i]);
+            sim_send(sim, a + 1, 300, sizes[(i + seed) % 5]);
+            for (int step = 0; step < 20; step++) {
+                sim->end[a].path.mtu = step % 2 ? 9000 : 1200 + 100 * (uint32_t)step;
+                sim_run(sim, sim->now + 5 * MS, sim_busy);
+            }
+            sim->end[a].path.mtu = 1500;
+            sim_run(sim, sim->now + 10000 * SECOND, sim_busy);
+        }
+        all_arrived(sim, a);
+        all_arrived(sim, a + 1);
+        print_message("seed %lu: %lu packets left in trains, %lu came so\n", (unsigned long)seed,
+                      (unsigned long)sim->end[a].trains[0],
+                      (unsigned long)sim->end[a + 1].trains[1]);
+        assert_true(sim->end[a].trains[0] > 5000);
+        assert_true(sim->end[a + 1].trains[1] > 1000);
+        sim_destroy(sim);
+    }
+}
+
 /* ---- A shared link ---- */
 
 struct share {
@@ -325,7 +360,9 @@ struct share {
     uint64_t dropped;
 };
 
-static struct share share_link(const struct congestion_ops *cc, unsigned flows, uint64_t seed)
+/* Messages of `size` bytes, in trains if they are longer than a packet. */
+static struct share share_link(const struct congestion_ops *cc, unsigned flows, size_t size,
+                               uint64_t seed)
 {
     struct sim *sim = sim_create(seed);
     struct sim_link link = {.rate = 1250000000, .room = 4000000, .marks = 100000};
@@ -338,7 +375,9 @@ static struct share share_link(const struct congestion_ops *cc, unsigned flows, 
         unsigned a = sim_pair(sim, cc, 4096, &path);
 
         sim->end[a + 1].path.link = NULL;
-        sim_send(sim, a, UINT64_C(1) << 40, 4000);
+        if (size > 4096)
+            sim_use_trains(sim, a);
+        sim_send(sim, a, UINT64_C(1) << 40, size);
     }
     sim_run(sim, sim->now + 50 * MS, NULL);
     for (unsigned i = 0; i < flows; i++)
@@ -357,8 +396,9 @@ static struct share share_link(const struct congestion_ops *cc, unsigned flows, 
     share.wait = (double)link.waited / (double)link.packets / 1000;
     share.dropped = link.dropped;
     sim_destroy(sim);
-    print_message("%s, %u flows, seed %lu: fairness %.3f, link %.3f, queue %.1f us, %lu dropped\n",
-                  cc->name, flows, (unsigned long)seed, share.fairness, share.use, share.wait,
+    print_message("%s, %u flows of %zu bytes, seed %lu: fairness %.3f, link %.3f, queue %.1f us, "
+                  "%lu dropped\n",
+                  cc->name, flows, size, (unsigned long)seed, share.fairness, share.use, share.wait,
                   (unsigned long)share.dropped);
     return share;
 }
@@ -370,9 +410,10 @@ static double target_of(const struct congestion_ops *cc)
     return cc == &congestion_delay ? 225 : 80;
 }
 
-static void share_fairly(const struct congestion_ops *cc, unsigned flows, uint64_t seed)
+static void share_fairly(const struct congestion_ops *cc, unsigned flows, size_t size,
+                         uint64_t seed)
 {
-    struct share share = share_link(cc, flows, seed);
+    struct share share = share_link(cc, flows, size, seed);
 
     assert_true(share.fairness >= 0.95);
     assert_true(share.use >= 0.95);
@@ -387,10 +428,19 @@ static void flows_share_a_link(void **state)
     for (size_t c = 0; congestion_all[c]; c++) {
         for (size_t i = 0; i < sizeof(flows) / sizeof(*flows); i++) {
             for (uint64_t seed = 30; seed < 34; seed++)
-                share_fairly(congestion_all[c], flows[i], seed);
+                share_fairly(congestion_all[c], flows[i], 4000, seed);
         }
-        share_fairly(congestion_all[c], 8, 31);
-        share_fairly(congestion_all[c], 32, 32);
+        share_fairly(congestion_all[c], 8, 4000, 31);
+        share_fairly(congestion_all[c], 32, 4000, 32);
+    }
+}
+
+static void flows_with_trains_share_a_link(void **state)
+{
+    for (size_t c = 0; congestion_all[c]; c++) {
+        share_fairly(congestion_all[c], 2, 60000, 30);
+        share_fairly(congestion_all[c], 8, 60000, 31);
+        share_fairly(congestion_all[c], 32, 60000, 32);
     }
 }
 
@@ -399,7 +449,7 @@ static void many_flows_do_not_collapse(void **state)
 {
     for (size_t c = 0; congestion_all[c]; c++) {
         for (uint64_t seed = 40; seed < 43; seed++)
-            share_fairly(congestion_all[c], 64, seed);
+            share_fairly(congestion_all[c], 64, 4000, seed);
     }
 }
 
@@ -461,7 +511,9 @@ int main(void)
         cmocka_unit_test(a_window_that_never_opens_holds_its_own_messages),
         cmocka_unit_test(a_closed_window_is_not_waited_for_beyond_patience),
         cmocka_unit_test(refused_messages_come_again),
+        cmocka_unit_test(trains_arrive_once),
         cmocka_unit_test(flows_share_a_link),
+        cmocka_unit_test(flows_with_trains_share_a_link),
         cmocka_unit_test(many_flows_do_not_collapse),
         cmocka_unit_test(incast_does_not_collapse),
     };

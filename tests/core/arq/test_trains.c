@@ -524,7 +524,7 @@ static void a_refused_train_comes_again(void **state)
     close_lone(session);
 }
 
-/* Packets that are not of this session, or cannot be, have no effect: they are judged one by one. */
+/* Packets that are not of this session, or cannot be, have no effect: each is judged alone. */
 static void trains_that_do_not_fit_have_no_effect(void **state)
 {
     struct session *session = lone_session();

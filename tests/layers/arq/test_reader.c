@@ -163,7 +163,7 @@ static void a_layer_in_between_has_it_refused(void **state)
     }
 }
 
-/* What leaves in several packets is for a reader's peers: an application is told of one. */
+/* An application sends messages of one packet; those of several are for a reader's peers. */
 static void without_a_reader_a_message_has_one_packet(void **state)
 {
     struct fi_cq_entry entry;
