@@ -20,7 +20,7 @@ enum {
     PEERS = 2,
     MESSAGES = 64,
     MOST = 1500,
-    LARGEST = 600,
+    LARGEST = 8000,
     RUNS = 20000, /* by which a session has ended its messages */
 };
 #define PATIENCE UINT64_C(600000000000)
@@ -61,6 +61,17 @@ static bool transmit(struct session *session, const struct session_packet *packe
     return takes_all || now % 7 != 0;
 }
 
+static enum session_taken transmit_train(struct session *session, const struct session_train *train)
+{
+    must(train->pieces > 1 && train->pieces <= ARQ_PIECES);
+    must(train->at + train->count <= train->message->len);
+    must(train->count > (train->pieces - 1) * train->size);
+    must(train->count <= train->pieces * train->size && ARQ_HEADER + train->size <= MOST);
+    if (takes_all || now % 7 > 1)
+        return SESSION_TAKEN;
+    return now % 7 ? SESSION_FULL : SESSION_REFUSED;
+}
+
 static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
 {
     unsigned sum = 0;
@@ -71,6 +82,17 @@ static bool deliver(struct session *session, const uint8_t *bytes, size_t len)
     /* As if all messages were small. */
     must(len <= 100);
 #endif
+    return sum % 5 != 1;
+}
+
+static bool deliver_parts(struct session *session, const struct iovec *parts, size_t count)
+{
+    unsigned sum = 0;
+
+    must(count > 1 && count <= ARQ_PIECES);
+    for (size_t i = 0; i < count; i++)
+        for (size_t at = 0; at < parts[i].iov_len; at++)
+            sum += ((const uint8_t *)parts[i].iov_base)[at];
     return sum % 5 != 1;
 }
 
@@ -136,11 +158,46 @@ static void receive_fields(struct session *session, struct input *input)
     receive(session, bytes, len);
 }
 
+/* Datagrams that lie end to end: some pieces of a message, and whatever the input has behind. */
+static void receive_train(struct session *session, struct input *input)
+{
+    struct arq_header header = {.type = ARQ_DATA, .to = OURS, .from = PEERS, .pieces = 2};
+    unsigned count = take(input, 1) % ARQ_PIECES + 1, behind = take(input, 1);
+    size_t size = take(input, 1) % 32 + 1, segment = ARQ_HEADER + size, len = count * segment;
+    uint8_t headers[ARQ_PIECES * ARQ_HEADER], *bytes;
+
+    header.number = take(input, 2);
+    header.serial = take(input, 1);
+    header.end = take(input, 1);
+    header.piece = (uint16_t)(take(input, 1) % ARQ_PIECES);
+    header.pieces = (uint16_t)(header.piece + count + take(input, 1) % 3 - 1);
+    header.size = (uint16_t)size;
+    arq_train_put(&header, count, headers);
+    behind = behind < input->left ? behind : (unsigned)input->left;
+    bytes = calloc(1, len + behind);
+    must(!!bytes);
+    for (unsigned i = 0; i < count; i++)
+        memcpy(bytes + i * segment, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+    memcpy(bytes + len, input->at, behind);
+    input->at += behind;
+    input->left -= behind;
+    len += behind;
+    if (arq_header_get(bytes, segment, &header) == ARQ_FINE) {
+        count = arq_train_get(bytes, len, segment, &header);
+        must(count >= 1 && count <= ARQ_PIECES);
+        if (count > 1)
+            session_receive_train(session, now, &header, bytes,
+                                  len < count * segment ? len : count * segment, segment, count,
+                                  now & 1);
+    }
+    free(bytes);
+}
+
 static void step(struct session *session, struct input *input)
 {
     size_t len;
 
-    switch (take(input, 1) % 6) {
+    switch (take(input, 1) % 7) {
     case 0: send_one(session, take(input, 2)); break;
     case 1: now += (uint64_t)take(input, 2) * 10000; break;
     case 2: now += (uint64_t)take(input, 1) * 1000000000; break;
@@ -151,6 +208,7 @@ static void step(struct session *session, struct input *input)
         input->at += len;
         input->left -= len;
         break;
+    case 6: receive_train(session, input); break;
     default: receive_fields(session, input); break;
     }
 }
@@ -206,7 +264,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .patience = PATIENCE,
         .ack_delay = 100000,
         .transmit = transmit,
+        .transmit_train = transmit_train,
         .deliver = deliver,
+        .deliver_parts = deliver_parts,
         .done = done,
     };
     struct session *session = malloc(sizeof(*session));
