@@ -61,7 +61,7 @@ static bool transmit(struct session *session, const struct session_packet *packe
     return takes_all || now % 7 != 0;
 }
 
-static enum session_taken transmit_train(struct session *session, const struct session_train *train)
+static enum session_taken transmit_train(struct session *session, struct session_train *train)
 {
     must(train->pieces > 1 && train->pieces <= ARQ_PIECES);
     must(train->at + train->count <= train->message->len);
