@@ -71,10 +71,10 @@ enum session_taken arq_transmit_train(struct session *session, struct session_tr
                         .len = train->pieces * (size_t)ARQ_HEADER + train->count,
                         .segment = ARQ_HEADER + train->size});
     train->left = clock_ns();
-    if (rc == -FI_ENOSYS)
+    if (rc == -FI_ENOSYS) {
         ep->config.transmit_train = NULL;
-    if (rc && rc != -FI_EAGAIN)
-        LOG_INFO("arq", FI_LOG_EP_DATA, "packets leave one by one: %s", fi_strerror((int)-rc));
+        LOG_INFO("arq", FI_LOG_EP_DATA, "packets leave one by one");
+    }
     return !rc ? SESSION_TAKEN : rc == -FI_EAGAIN ? SESSION_FULL : SESSION_REFUSED;
 }
 
@@ -94,7 +94,8 @@ void arq_trains_open(struct arq_ep *ep)
     size_t len = sizeof(*port);
 
     *port = (struct train_port){.of = ep->lower.ep, .came = arq_lower_came, .arg = ep};
-    if (ep->lower.prefix || fi_getopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, &len))
+    if (ep->lower.prefix || ep->copies_all ||
+        fi_getopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, &len))
         return;
     if (port->send) {
         ep->config.transmit_train = arq_transmit_train;
