@@ -465,15 +465,24 @@ void message_packets_equip(struct message_peer *peer, struct list *rest);
 /* Of one in a peer's `out`, which may be bare. */
 void message_packet_drop(struct message_packet *packet);
 
-static inline void message_packet_put(struct message_packet *packet)
+/* Of one that came, and is in no list. */
+static inline void message_packet_put_in(struct message_packet *packet)
 {
-    if (!packet->in)
-        packet->ep->outgoing--;
-    list_detach(&packet->link);
-    if (__builtin_expect(packet->in && packet->apart, 0))
+    if (__builtin_expect(packet->apart, 0))
         free(packet);
     else
         mr_pool_put(&packet->ep->packets, packet);
+}
+
+static inline void message_packet_put(struct message_packet *packet)
+{
+    list_detach(&packet->link);
+    if (packet->in) {
+        message_packet_put_in(packet);
+    } else {
+        packet->ep->outgoing--;
+        mr_pool_put(&packet->ep->packets, packet);
+    }
 }
 
 void message_packets_put(struct list *packets);

@@ -329,7 +329,7 @@ static void take(struct message_packet *packet, fi_addr_t src)
         packet->src = src;
         list_attach(&packet->link, &ep->deferred);
     } else if (fate != MESSAGE_KEPT) {
-        message_packet_put(packet);
+        message_packet_put_in(packet);
     }
 }
 
