@@ -18,7 +18,6 @@
 #ifndef WEFT_CORE_LAYER_MESSAGE_EP_H
 #define WEFT_CORE_LAYER_MESSAGE_EP_H
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/av/av_watch.h"
@@ -465,11 +464,13 @@ void message_packets_equip(struct message_peer *peer, struct list *rest);
 /* Of one in a peer's `out`, which may be bare. */
 void message_packet_drop(struct message_packet *packet);
 
+/* Of one that is apart. */
+void message_packet_free(struct message_packet *packet);
 /* Of one that came, and is in no list. */
 static inline void message_packet_put_in(struct message_packet *packet)
 {
     if (__builtin_expect(packet->apart, 0))
-        free(packet);
+        message_packet_free(packet);
     else
         mr_pool_put(&packet->ep->packets, packet);
 }

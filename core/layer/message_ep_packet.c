@@ -51,6 +51,11 @@ struct message_packet *message_packet_get_any(struct message_peer *peer)
     return packet;
 }
 
+void message_packet_free(struct message_packet *packet)
+{
+    free(packet);
+}
+
 void message_packet_drop(struct message_packet *packet)
 {
     if (!packet->bare) {

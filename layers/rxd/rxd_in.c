@@ -490,7 +490,7 @@ bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
 static bool read_whole(struct rxd_ep *ep, const struct iovec *parts, size_t count, uint64_t src)
 {
     size_t len = iov_bytes(parts, count);
-    uint8_t *bytes = malloc(len);
+    uint8_t *bytes = malloc(len ? len : 1);
     bool taken;
 
     if (!bytes)
