@@ -161,7 +161,8 @@ struct session {
     uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */
     uint64_t arrived;                  /* ns: when numbers.end - 1 came; 0: unknown */
     uint64_t ack_at;                   /* ns: 0: nothing to acknowledge */
-    uint64_t untold;                   /* numbers from it on that came are not acknowledged yet */
+    uint32_t
+        untold; /* numbers from it on that came are not acknowledged yet; the low bits of one */
     uint32_t came_marked;
     uint64_t told, credit; /* the limit that the peer has; messages that the owner has room for */
     struct session_assembly *assemblies; /* NULL until a message comes in pieces */

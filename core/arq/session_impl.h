@@ -25,9 +25,9 @@ static inline bool session_has_waiting(const struct session *session)
            (session->traffic && !list_empty(&session->traffic->again));
 }
 /* Numbers from the highest one down to the lowest that has come since the last acknowledgement. */
-static inline uint64_t session_untold(const struct session *session)
+static inline uint32_t session_untold(const struct session *session)
 {
-    return session->numbers.end - session->untold;
+    return (uint32_t)session->numbers.end - session->untold;
 }
 /* Has it work for the peer? */
 bool session_busy(const struct session *session);

@@ -160,8 +160,8 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     if (number + 1 == session->numbers.end)
         session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
     session->came_marked += marked ? count : 0;
-    if (number + 1 - count < session->untold)
-        session->untold = number + 1 - count; /* a late one */
+    if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
+        session->untold = (uint32_t)number + 1 - count; /* a late one */
     if (header->flags & ARQ_NOW || gap || marked || session_untold(session) >= 2)
         at = now;
     if (!session->ack_at || at < session->ack_at)

@@ -55,7 +55,7 @@ static void told(struct session *session, enum arq_type type)
     if (type != ARQ_ACK && session_untold(session) > SERIAL_WORD)
         return;
     session->ack_at = 0;
-    session->untold = session->numbers.end;
+    session->untold = (uint32_t)session->numbers.end;
 }
 
 bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
@@ -81,7 +81,7 @@ static bool needs_word(const struct session *session, size_t words)
     uint64_t below = SERIAL_WORD * (uint64_t)(words + 1);
 
     return words < ARQ_WORDS && numbers->end > below &&
-           (numbers->end - below > numbers->next || below < 2 * session_untold(session));
+           (numbers->end - below > numbers->next || below < 2 * (uint64_t)session_untold(session));
 }
 
 static bool send_ack(struct session *session, uint64_t now, unsigned flags)

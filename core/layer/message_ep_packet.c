@@ -109,8 +109,8 @@ void message_packets_equip(struct message_peer *peer, struct list *rest)
 
 void message_packets_put(struct list *packets)
 {
-    while (!list_empty(packets))
-        message_packet_put(list_item(packets->next, struct message_packet, link));
+    list_for_each_safe (item, after, packets)
+        message_packet_put(list_item(item, struct message_packet, link));
 }
 
 /* Without an initializer: the op's fields behind `data` mean nothing here. */
