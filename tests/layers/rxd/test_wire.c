@@ -472,6 +472,100 @@ static void proposals_have_a_view_and_no_records(void **state)
     assert_non_null(rxd_head_get(bytes, rxd_head_size(&head), &got));
 }
 
+/* ---- Packets of one DATA or FOLLOW, which may lie in parts ---- */
+
+enum {
+    HEADS = RXD_HEAD_SIZE + RXD_RECORD_SIZE
+};
+
+static uint8_t lone[HEADS + RXD_PAYLOAD_MAX + 1];
+
+/* As its sender writes it; how long it is. */
+static size_t put_lone(enum rxd_kind kind, size_t len)
+{
+    bool ordered = kind == RXD_FOLLOW;
+    const struct rxd_head head = {
+        .flags = ordered ? RXD_ORDERED : 0, .number = 5, .sequence = ordered ? 6 : 0, .ack = 7};
+    struct rxd_record record = {
+        .kind = (uint8_t)kind, .id = 3, .size = UINT64_C(0x123456789), .len = len};
+
+    rxd_head_put(&head, lone);
+    assert_ptr_equal(rxd_record_put(&record, lone + RXD_HEAD_SIZE), lone + HEADS);
+    return HEADS + len;
+}
+
+static void is_bytes(enum rxd_kind kind, size_t first, size_t len)
+{
+    struct rxd_record got;
+
+    memset(&got, 0xa5, sizeof(got));
+    assert_true(rxd_bytes_get(lone, first, len, &got));
+    assert_int_equal(got.kind, kind);
+    assert_int_equal(got.flags, 0);
+    assert_int_equal(got.id, 3);
+    assert_true(got.size == UINT64_C(0x123456789));
+    assert_int_equal(got.len, len - HEADS);
+    assert_true(!got.taker && !got.tag && !got.follows && !got.place_count && !got.payload);
+}
+
+static bool is_refused(size_t first, size_t len)
+{
+    struct rxd_record got;
+
+    return !rxd_bytes_get(lone, first, len, &got);
+}
+
+static void a_packet_of_bytes_is_known_by_its_first_part(void **state)
+{
+    static const size_t lens[] = {1, 1400, 0x1234, RXD_PAYLOAD_MAX - 1, RXD_PAYLOAD_MAX};
+    static const enum rxd_kind kinds[] = {RXD_DATA, RXD_FOLLOW};
+
+    for (size_t i = 0; i < 2 * sizeof(lens) / sizeof(lens[0]); i++) {
+        enum rxd_kind kind = kinds[i % 2];
+        size_t len = put_lone(kind, lens[i / 2]);
+
+        is_bytes(kind, HEADS, len);
+        is_bytes(kind, len, len);
+        for (size_t first = 0; first < HEADS; first++)
+            assert_true(is_refused(first, len));
+        /* Its record says another length than the packet has. */
+        assert_true(is_refused(HEADS, len - 1));
+        assert_true(is_refused(HEADS, len + 1));
+    }
+}
+
+static void a_packet_of_anything_else_is_not(void **state)
+{
+    for (unsigned kind = 0; kind < 256; kind++) {
+        size_t len = put_lone(RXD_DATA, 100);
+
+        lone[RXD_HEAD_SIZE] = (uint8_t)kind;
+        assert_int_equal(is_refused(HEADS, len), kind != RXD_DATA);
+        lone[3] = RXD_ORDERED;
+        assert_int_equal(is_refused(HEADS, len), kind != RXD_FOLLOW);
+    }
+    for (unsigned flags = 0; flags < 256; flags++) {
+        size_t len = put_lone(RXD_DATA, 100);
+
+        lone[3] = (uint8_t)flags; /* an introduction, or what no packet has */
+        assert_int_equal(is_refused(HEADS, len), flags != 0);
+        len = put_lone(RXD_FOLLOW, 100);
+        lone[3] = (uint8_t)flags;
+        assert_int_equal(is_refused(HEADS, len), flags != RXD_ORDERED);
+        if (!flags)
+            continue;
+        for (enum rxd_kind kind = RXD_DATA; kind <= RXD_FOLLOW; kind += RXD_FOLLOW - RXD_DATA) {
+            len = put_lone(kind, 100);
+            lone[RXD_HEAD_SIZE + 1] = (uint8_t)flags;
+            assert_true(is_refused(HEADS, len));
+        }
+    }
+    /* More than its record can say: what it says is 0. */
+    put_lone(RXD_DATA, 0);
+    assert_true(is_refused(HEADS, HEADS + RXD_PAYLOAD_MAX + 1));
+    assert_true(is_refused(HEADS, HEADS + (size_t)RXD_PAYLOAD_MAX * 2 + 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -484,6 +578,8 @@ int main(void)
         cmocka_unit_test(a_message_has_no_places),
         cmocka_unit_test(heads_say_who_sends),
         cmocka_unit_test(proposals_have_a_view_and_no_records),
+        cmocka_unit_test(a_packet_of_bytes_is_known_by_its_first_part),
+        cmocka_unit_test(a_packet_of_anything_else_is_not),
     };
 
     return cmocka_run_group_tests_name("rxd: wire", tests, NULL, NULL);
