@@ -53,11 +53,15 @@ static struct message_peer *find_source(const struct message_ep *ep, fi_addr_t s
     return NULL;
 }
 
+/* An address of a form that only the lower reads may be another one of the same endpoint (uet's has
+ * capabilities, which one that was made of a node and a service lacks): the lower has said whose
+ * packet it is. */
 static struct rxd_peer *find_named(struct rxd_ep *ep, const struct rxd_name *name, fi_addr_t src)
 {
-    struct message_peer *peer =
-        rxd_name_is_any(name) ? find_source(&ep->base, src) : message_peer_find(&ep->base, name);
+    struct message_peer *peer = rxd_name_is_any(name) ? NULL : message_peer_find(&ep->base, name);
 
+    if (!peer && (rxd_name_is_any(name) || (name->own_len && src != FI_ADDR_NOTAVAIL)))
+        peer = find_source(&ep->base, src);
     return rxd_peer_of(peer);
 }
 

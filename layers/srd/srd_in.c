@@ -21,7 +21,7 @@ static struct srd_peer *introduced(struct srd_ep *ep, const struct srd_header *h
 
     if (differs && ep->efa)
         peer = NULL; /* numbers of queue pairs are used again: what the lower knows may be old */
-    else if (differs)
+    else if (differs && !srd_name_own_size(ep->base.lower_info)) /* else another of its addresses */
         wrong = "a packet in the name of another peer";
     if (wrong) {
         message_say_wrong(&ep->base, wrong);
