@@ -91,6 +91,8 @@ void end_open(struct end *end, const struct options *options)
         assert_int_equal(fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
                                    &options->min_multi_recv, sizeof(size_t)),
                          0);
+    if (options->prepare)
+        options->prepare(end);
     assert_int_equal(fi_enable(end->ep), 0);
 }
 

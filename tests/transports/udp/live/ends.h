@@ -19,6 +19,8 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+struct end;
+
 struct options {
     const char *spec;     /* NULL: "udp" */
     enum fi_ep_type type; /* 0: FI_EP_DGRAM */
@@ -30,8 +32,9 @@ struct options {
     bool automatic;       /* FI_PROGRESS_AUTO */
     bool alone;           /* the caller's thread is the only one: there is no lock */
     bool no_eq;
-    enum fi_wait_obj wait; /* 0: none */
-    size_t min_multi_recv; /* 0: as it is */
+    enum fi_wait_obj wait;            /* 0: none */
+    size_t min_multi_recv;            /* 0: as it is */
+    void (*prepare)(struct end *end); /* before it is enabled; or NULL */
 };
 
 struct end {
