@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets that the lower shows in several places: an endpoint is handed them by its reader, in the
+ * name of a peer that it has met and that is not driven any more.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rdma/fi_errno.h>
+
+#include "compose/build.h"
+#include "compose/getinfo.h"
+#include "core/info/abi.h"
+#include "core/info/info.h"
+#include "layers/rxd/rxd.h"
+#include "tests/support/end.h"
+
+enum {
+    SIZE = 60000, /* of a message: longer than a packet of the lower */
+    FIRST = 100,  /* bytes of it in its request */
+    GUARD = 64,
+    HEADS = RXD_HEAD_SIZE + RXD_RECORD_SIZE,
+    PATIENCE_S = 60,
+    ID = 9, /* the peer's, of its message */
+};
+
+#define STACK "rxd;loop(shape=srd,seed=11)"
+
+/* ---- What programs link, of the static library ---- */
+
+int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+               const struct fi_info *hints, struct fi_info **info)
+{
+    struct fi_info *ours = abi_info_import(hints, ABI_1_9);
+    int rc = getinfo_run(version, node, service, flags, ours, ABI_1_9, info);
+
+    if (!rc)
+        abi_info_export(*info, ABI_1_9);
+    info_free(ours);
+    return rc;
+}
+
+struct fi_info *fi_dupinfo(const struct fi_info *info)
+{
+    struct fi_info *copy = abi_info_import(info, ABI_1_9);
+
+    abi_info_export(copy, ABI_1_9);
+    return copy;
+}
+
+void fi_freeinfo(struct fi_info *info)
+{
+    abi_info_free(info, ABI_1_9);
+}
+
+int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+    return fabric_open(attr, NULL, ABI_1_9, fabric, context);
+}
+
+/* ---- An endpoint and its peer ---- */
+
+static struct end a, b;
+static struct rxd_ep *ep; /* of a */
+static struct rxd_peer *peer;
+static uint8_t out[SIZE + GUARD], in[SIZE + GUARD];
+
+static void get(struct end *end, size_t len)
+{
+    memset(in, 0xee, sizeof(in));
+    assert_int_equal(fi_recv(end->ep, in, len, NULL, FI_ADDR_UNSPEC, in), 0);
+}
+
+static void is_untouched(size_t from)
+{
+    for (size_t i = from; i < sizeof(in); i++)
+        assert_int_equal(in[i], 0xee);
+}
+
+static void exchange(struct end *from, struct end *to)
+{
+    struct fi_cq_tagged_entry entry;
+    time_t limit = time(NULL) + PATIENCE_S;
+    unsigned ends = 0;
+
+    get(to, 8);
+    assert_int_equal(fi_send(from->ep, out, 8, NULL, from->peer, out), 0);
+    while (ends < 2) {
+        ends += fi_cq_read(from->cq, &entry, 1) == 1;
+        ends += fi_cq_read(to->cq, &entry, 1) == 1;
+        assert_true(time(NULL) < limit);
+    }
+}
+
+/* Without a lock no thread drives an endpoint that its application does not look at. */
+static void open_end(struct end *end)
+{
+    struct fi_info *info = end_info(STACK, FI_MSG, 0);
+
+    info->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
+    end_open(end, info, FI_CQ_FORMAT_TAGGED);
+}
+
+static int open_pair(void **state)
+{
+    for (size_t i = 0; i < sizeof(out); i++)
+        out[i] = (uint8_t)(i * 7 + i / 251);
+    open_end(&a);
+    open_end(&b);
+    end_meet(&a, &b);
+    for (int i = 0; i < 10; i++)
+        exchange(i % 2 ? &a : &b, i % 2 ? &b : &a);
+    ep = rxd_ep_of(object_of(a.ep, struct message_ep, fid));
+    peer = rxd_peer_of(peer_map_at(&ep->base.map, a.peer));
+    assert_int_equal(peer->known, RXD_KNOWS_US);
+    return 0;
+}
+
+static int close_pair(void **state)
+{
+    end_close(&b);
+    end_close(&a);
+    return 0;
+}
+
+/* ---- What the peer says ---- */
+
+static uint8_t packet[SIZE + 1024];
+static size_t packet_len;
+
+static void begin_packet(bool ordered, uint32_t behind)
+{
+    rxd_head_put_number(packet, ordered ? RXD_ORDERED : 0, peer->number ^ ep->salt,
+                        ordered ? peer->next_in + behind : 0, peer->acked);
+    packet_len = RXD_HEAD_SIZE;
+}
+
+static void add_record(const struct rxd_record *record, const uint8_t *payload)
+{
+    rxd_record_put(record, packet + packet_len);
+    packet_len += rxd_record_size(record);
+    memcpy(packet + packet_len, payload, record->len);
+    packet_len += record->len;
+}
+
+/* Bytes of the message from `at` on. */
+static void put_bytes(enum rxd_kind kind, uint32_t id, uint32_t behind, size_t at, size_t len)
+{
+    const struct rxd_record record = {.kind = (uint8_t)kind, .id = id, .size = at, .len = len};
+
+    begin_packet(kind == RXD_FOLLOW, behind);
+    add_record(&record, out + at);
+}
+
+static void put_message(size_t size, size_t len, size_t follows)
+{
+    const struct rxd_record record = {.kind = RXD_MSG,
+                                      .flags = follows ? RXD_FOLLOWED : 0,
+                                      .id = ID,
+                                      .size = size,
+                                      .len = len,
+                                      .follows = (uint32_t)follows};
+
+    begin_packet(true, 0);
+    add_record(&record, out);
+}
+
+static bool say_from(size_t part, uint64_t src)
+{
+    struct iovec parts[2 * RXD_PARTS] = {{NULL, 0}};
+    size_t count = 0;
+    bool taken;
+
+    for (size_t at = 0; at < packet_len; at += parts[count++].iov_len) {
+        size_t len = packet_len - at < part ? packet_len - at : part;
+
+        assert_true(count < 2 * RXD_PARTS);
+        parts[count] = (struct iovec){malloc(len), len}; /* nothing is around it */
+        assert_non_null(parts[count].iov_base);
+        memcpy(parts[count].iov_base, packet + at, len);
+    }
+    taken = rxd_in_read_parts(&ep->base, parts, count, src);
+    while (count--)
+        free(parts[count].iov_base);
+    return taken;
+}
+
+/* In parts of so many bytes. */
+static void say(size_t part)
+{
+    assert_true(say_from(part, peer->base.lower));
+}
+
+static size_t longest_packet(void)
+{
+    size_t longest = ep->heads + ep->room;
+
+    assert_true(longest < SIZE / 2);
+    return longest;
+}
+
+static bool is_broken(void)
+{
+    return !list_empty(&peer->base.broken);
+}
+
+/* a has nothing to tell, whatever it still has to do. */
+static void none_ends(void)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(fi_cq_read(a.cq, &entry, 1), -FI_EAGAIN);
+}
+
+static void comes(size_t len)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_cq_read(a.cq, &entry, 1), 1);
+    assert_ptr_equal(entry.op_context, in);
+    assert_int_equal(entry.len, len);
+    assert_memory_equal(in, out, len);
+    is_untouched(len);
+    assert_false(is_broken());
+}
+
+static void fails(int err, size_t len, size_t olen)
+{
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_cq_read(a.cq, &entry, 1), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+    assert_ptr_equal(error.op_context, in);
+    assert_int_equal(error.err, err);
+    assert_int_equal(error.len, len);
+    assert_int_equal(error.olen, olen);
+}
+
+/* ---- Bytes that were asked for ---- */
+
+/* A message has come but for what a asks for: by whom, as a says. */
+static uint32_t asked(void)
+{
+    struct rxd_inbound *inbound;
+
+    get(&a, SIZE);
+    put_message(SIZE, FIRST, 0);
+    say(packet_len);
+    none_ends();
+    assert_false(list_empty(&peer->base.inbounds));
+    inbound = list_item(peer->base.inbounds.prev, struct rxd_inbound, base.link);
+    assert_int_equal(inbound->base.taker.asked, SIZE);
+    return message_handle_id(&inbound->base.handle);
+}
+
+static void they_land_where_they_belong(void **state)
+{
+    static const size_t parts[] = {HEADS, 1000, 1452, 8000, SIZE, 470, 600};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t piece = parts[i] * RXD_PARTS < SIZE / 2 ? parts[i] * 60 - HEADS : 29000;
+        uint32_t taker = asked();
+
+        for (size_t at = FIRST; at < SIZE; at += piece) {
+            none_ends();
+            put_bytes(RXD_DATA, taker, 0, at, SIZE - at < piece ? SIZE - at : piece);
+            say(parts[i]);
+        }
+        comes(SIZE);
+        assert_int_equal(ep->base.takes, 0);
+    }
+}
+
+/* More parts than a packet has: it is put together. */
+static void too_many_parts_are_put_together(void **state)
+{
+    uint32_t taker = asked();
+
+    put_bytes(RXD_DATA, taker, 0, FIRST, SIZE - FIRST);
+    assert_true(packet_len / 500 > RXD_PARTS);
+    say(500);
+    comes(SIZE);
+}
+
+static void more_than_was_asked_for_ends_the_peer(void **state)
+{
+    static const struct {
+        size_t at, len;
+    } all[] = {
+        {FIRST, SIZE - FIRST + 1}, /* beyond the message */
+        {SIZE - 1000, 1001},       /* likewise, of fewer bytes than are asked for */
+        {0, SIZE},                 /* what has come already is in it */
+        {SIZE + 1, 40},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rxd_record record = {.kind = RXD_DATA, .size = all[i].at, .len = all[i].len};
+
+        if (i)
+            open_pair(state);
+        record.id = asked();
+        begin_packet(false, 0);
+        add_record(&record, out);
+        say(1452);
+        assert_true(is_broken());
+        fails(FI_EPROTO, 0, 0);
+        is_untouched(FIRST);
+        if (i + 1 < sizeof(all) / sizeof(all[0]))
+            close_pair(state);
+    }
+}
+
+static void of_one_that_has_ended_they_do_nothing(void **state)
+{
+    uint32_t taker = asked();
+
+    put_bytes(RXD_DATA, taker, 0, FIRST, SIZE - FIRST);
+    say(1452);
+    comes(SIZE);
+    memset(in, 0xee, sizeof(in));
+    for (uint32_t i = 0; i < 20; i++) {
+        put_bytes(RXD_DATA, i ? taker ^ 1U << i : taker, 0, FIRST, 20000);
+        say(1452);
+        assert_false(is_broken());
+        none_ends();
+    }
+    is_untouched(0);
+    /* The peer is heard as before. */
+    put_bytes(RXD_DATA, asked(), 0, FIRST, SIZE - FIRST);
+    say(1452);
+    comes(SIZE);
+}
+
+/* ---- Bytes behind a message ---- */
+
+enum {
+    PIECE = (SIZE - FIRST) / 2
+};
+
+/* First those behind it, which is before it may be read. */
+static void say_before(void)
+{
+    unsigned held = 0;
+
+    assert_true(PIECE + RXD_RECORD_SIZE > longest_packet());
+    for (uint32_t i = 0; i < 2; i++) {
+        size_t pooled = ep->base.packets.used;
+
+        put_bytes(RXD_FOLLOW, ID, 2 - i, FIRST + (1 - i) * PIECE, PIECE);
+        say(1452);
+        assert_int_equal(ep->base.packets.used, pooled);
+        none_ends();
+        assert_false(is_broken());
+    }
+    list_for_each (pos, &peer->held) {
+        const struct rxd_packet *one = list_item(pos, struct rxd_packet, base.link);
+
+        assert_true(one->base.apart);
+        assert_int_equal(one->sequence, peer->next_in + ++held);
+        assert_int_equal(one->rest.len, RXD_RECORD_SIZE + PIECE);
+    }
+    assert_int_equal(held, 2);
+    put_message(SIZE, FIRST, SIZE - FIRST);
+    say(packet_len);
+}
+
+static void say_behind(void)
+{
+    put_message(SIZE, FIRST, SIZE - FIRST);
+    say(packet_len);
+    for (uint32_t i = 0; i < 2; i++) {
+        none_ends();
+        put_bytes(RXD_FOLLOW, ID, 0, FIRST + i * PIECE, PIECE);
+        say(1452);
+        assert_true(list_empty(&peer->held));
+    }
+}
+
+static void they_are_taken_in_their_turn(void **state)
+{
+    get(&a, SIZE);
+    say_behind();
+    comes(SIZE);
+    get(&a, SIZE);
+    say_before();
+    comes(SIZE);
+    assert_true(list_empty(&peer->held));
+}
+
+static void they_are_kept_until_there_is_a_receive(void **state)
+{
+    say_behind();
+    none_ends();
+    get(&a, SIZE);
+    comes(SIZE);
+    say_before();
+    none_ends();
+    get(&a, SIZE);
+    comes(SIZE);
+    assert_true(list_empty(&peer->held));
+    assert_int_equal(ep->base.saved, 0);
+}
+
+/* Its end is in the middle of a part, at the end of one, within the first bytes, in either piece. */
+static void short_receives_take_what_they_have_room_for(void **state)
+{
+    static const size_t rooms[] = {FIRST + 1,
+                                   FIRST + 1452 - HEADS,
+                                   20000,
+                                   FIRST + PIECE,
+                                   FIRST + PIECE + 1,
+                                   SIZE - 1,
+                                   FIRST,
+                                   FIRST - 1,
+                                   0};
+
+    for (size_t i = 0; i < 2 * sizeof(rooms) / sizeof(rooms[0]); i++) {
+        size_t room = rooms[i / 2];
+
+        if (!room && i % 2)
+            continue;
+        get(&a, room);
+        if (i % 2) {
+            say_before();
+        } else {
+            put_message(SIZE, FIRST, SIZE - FIRST);
+            say(packet_len);
+            for (uint32_t j = 0; j < 2; j++) {
+                put_bytes(RXD_FOLLOW, ID, 0, FIRST + j * PIECE, PIECE);
+                say(1452);
+            }
+        }
+        fails(FI_ETRUNC, room, SIZE - room);
+        assert_memory_equal(in, out, room);
+        is_untouched(room);
+        assert_false(is_broken());
+    }
+    get(&a, SIZE);
+    say_behind();
+    comes(SIZE);
+}
+
+/* Of a message of which one piece follows. */
+static void what_was_not_announced_ends_the_peer(void **state)
+{
+    static const struct {
+        size_t at, len;
+    } all[] = {
+        {FIRST, PIECE + 1}, /* more */
+        {FIRST + 1, PIECE}, /* at another place */
+        {0, PIECE},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (i)
+            open_pair(state);
+        get(&a, SIZE);
+        put_message(SIZE, FIRST, PIECE);
+        say(packet_len);
+        put_bytes(RXD_FOLLOW, ID, 0, all[i].at, all[i].len);
+        say(1452);
+        assert_true(is_broken());
+        fails(FI_EPROTO, 0, 0);
+        is_untouched(FIRST);
+        if (i + 1 < sizeof(all) / sizeof(all[0]))
+            close_pair(state);
+    }
+}
+
+/* ---- Other packets ---- */
+
+static void a_packet_of_several_records_is_read_whole(void **state)
+{
+    const struct rxd_record small = {.kind = RXD_MSG, .size = 50, .len = 50};
+    const struct rxd_record rest = {.kind = RXD_FOLLOW, .id = ID, .size = FIRST, .len = PIECE};
+
+    for (size_t part = 1; part < 150; part++) { /* two messages */
+        begin_packet(true, 0);
+        add_record(&small, out);
+        add_record(&small, out);
+        if (packet_len / part >= 2 * RXD_PARTS)
+            continue;
+        get(&a, 50);
+        say(part);
+        comes(50);
+        get(&a, 50);
+        comes(50);
+    }
+    /* Bytes behind a message, and another one. */
+    get(&a, SIZE);
+    put_message(FIRST + PIECE, FIRST, PIECE);
+    say(packet_len);
+    begin_packet(true, 0);
+    add_record(&rest, out + FIRST);
+    add_record(&small, out);
+    say(1452);
+    comes(FIRST + PIECE);
+    get(&a, 50);
+    comes(50);
+}
+
+/* Another number, sender and protocol; and of no whole head. */
+static void packets_of_others_change_nothing(void **state)
+{
+    uint32_t taker = asked();
+
+    for (unsigned i = 0; i < 64; i++) {
+        put_bytes(RXD_DATA, taker, 0, FIRST, SIZE - FIRST);
+        packet[i < 32 ? i / 8 : 4 + i % 4] ^= (uint8_t)(1 << i % 8);
+        if (i >= 24 && i < 32)
+            packet_len = i - 20;
+        say(1452);
+        assert_false(is_broken());
+    }
+    put_bytes(RXD_DATA, taker, 0, FIRST, SIZE - FIRST);
+    assert_true(say_from(1452, peer->base.lower + 1));
+    none_ends();
+    is_untouched(FIRST);
+    put_bytes(RXD_DATA, taker, 0, FIRST, SIZE - FIRST);
+    say(1452);
+    comes(SIZE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(they_land_where_they_belong),
+        TEST(too_many_parts_are_put_together),
+        TEST(more_than_was_asked_for_ends_the_peer),
+        TEST(of_one_that_has_ended_they_do_nothing),
+        TEST(they_are_taken_in_their_turn),
+        TEST(they_are_kept_until_there_is_a_receive),
+        TEST(short_receives_take_what_they_have_room_for),
+        TEST(what_was_not_announced_ends_the_peer),
+        TEST(a_packet_of_several_records_is_read_whole),
+        TEST(packets_of_others_change_nothing),
+    };
+
+    return cmocka_run_group_tests_name("rxd: packets in parts", tests, NULL, NULL);
+}
