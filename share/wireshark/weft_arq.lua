@@ -78,8 +78,9 @@ local function is_rxd(range)
     return range:len() >= 16 and range(0, 2):string() == "Wx"
 end
 
--- A record at `at`: where the next one is; nil: it is none.
-local function record(range, at, tree)
+-- A record at `at`: where the next one is; nil: it is none. first: of a message in several packets, of which this is the
+-- first, so the last record's payload goes on in the others.
+local function record(range, at, tree, first)
     local left = range:len() - at
     if left < 16 then return nil end
     local kind, flags, len = range(at, 1):uint(), range(at + 1, 1):uint(), range(at + 2, 2):le_uint()
@@ -113,12 +114,13 @@ local function record(range, at, tree)
         if pos + 4 > range:len() then return nil end
         if not take(r.places, 4 + 24 * range(pos, 1):uint()) then return nil end
     end
+    if first and pos + len > range:len() then len = range:len() - pos end
     if len > 0 and not take(r.payload, len) then return nil end
     sub:set_len(pos - at)
     return pos, kinds[kind]
 end
 
-local function show_rxd(buffer, pinfo, tree)
+local function show_rxd(buffer, pinfo, tree, first)
     local range, at = buffer:range(), 16
     local sub = tree:add(rxd, range)
     sub:add(r.version, range(2, 1))
@@ -140,7 +142,7 @@ local function show_rxd(buffer, pinfo, tree)
     end
     local names = {}
     while at < range:len() do
-        local after, name = record(range, at, sub)
+        local after, name = record(range, at, sub, first)
         if not after then sub:add_proto_expert_info(bad) break end
         names[#names + 1] = name
         at = after
@@ -165,14 +167,17 @@ function arq.dissector(buffer, pinfo, tree)
         sub:add(field[1], range(at, field[2]))
         at = at + field[2]
     end
+    if type == 3 and range(52, 2):uint() > 1 then
+        pinfo.cols.info:append(", piece " .. range(50, 2):uint() + 1 .. " of " .. range(52, 2):uint())
+    end
     if range:len() == HEADER then return range:len() end
     local rest = range(HEADER)
     if type <= 1 and rest:len() >= TOKEN then
         sub:add(a.token, rest(0, TOKEN))
     elseif type == 4 then
         sub:add(a.words, rest)
-    elseif type == 3 and range(52, 2):uint() <= 1 and is_rxd(rest) then
-        show_rxd(rest:tvb(), pinfo, tree)
+    elseif type == 3 and range(50, 2):uint() == 0 and is_rxd(rest) then
+        show_rxd(rest:tvb(), pinfo, tree, range(52, 2):uint() > 1)
     elseif type == 3 then
         sub:add(a.payload, rest)
     end
