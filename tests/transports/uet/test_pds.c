@@ -466,6 +466,39 @@ static void a_late_opening_opens_nothing(void **state)
     end();
 }
 
+static struct sw_packet opening;
+
+static bool keep_opening(struct sw *network, struct sw_packet *packet)
+{
+    if (network->carried == 0)
+        opening = *packet;
+    return true;
+}
+
+/* The PDC that it opened, closed since, has given its place to others. */
+static void a_late_opening_opens_nothing_where_its_pdc_was_forgotten(void **state)
+{
+    struct pds_settings settings = patient();
+    union addr from = switch_addr(0);
+
+    settings.pdcs = 2;
+    begin(&settings);
+    sw.filter = keep_opening;
+    send_message(0, 1, 0, 2);
+    run(sw.now + SECOND);
+    pds_close_all(nodes[0].pds);
+    run(sw.now + SECOND / 100);
+    send_message(2, 1, 0, 1);
+    send_message(3, 1, 0, 1);
+    run(sw.now + SECOND / 50);
+    check_inbox(1, 2, 1);
+    check_inbox(1, 3, 1);
+    pds_receive(nodes[1].pds, sw.now, &from, opening.bytes, opening.len, false);
+    run(sw.now + SECOND);
+    check_inbox(1, 0, 2);
+    end();
+}
+
 static void idle_ones_are_closed_and_opened_again(void **state)
 {
     struct pds_settings settings = patient();
@@ -753,6 +786,7 @@ int main(void)
         cmocka_unit_test(a_held_pdc_finds_out_that_its_peer_has_gone),
         cmocka_unit_test(a_peer_that_starts_again_gets_no_old_packets),
         cmocka_unit_test(a_late_opening_opens_nothing),
+        cmocka_unit_test(a_late_opening_opens_nothing_where_its_pdc_was_forgotten),
         cmocka_unit_test(idle_ones_are_closed_and_opened_again),
         cmocka_unit_test(few_pdcs_take_turns),
         cmocka_unit_test(the_peer_may_ask_to_close),

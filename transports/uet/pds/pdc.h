@@ -170,6 +170,7 @@ struct pds {
     unsigned leaving;     /* with wants_close */
     uint64_t drained;     /* when all that waits was last looked at */
     uint64_t made_room;   /* when the last one was closed to make room for others */
+    uint64_t wary_until;  /* openings must begin as demanded until then */
     bool stirred;         /* what waits may find a PDC: since the last look something changed */
     struct list *buckets; /* of our PDCs, by key; behind them of peers', by address and id */
     size_t bucket_count;  /* of either; a power of two */

@@ -327,6 +327,17 @@ void pds_datagram(struct pds *pds, const union addr *to, uint8_t next, const str
 
 /* ---- Receiving ---- */
 
+/* It is forgotten while a late repetition of its opening may still come, so for as long openings
+ * must begin as this side demands: one from before does not. */
+static void beware(const struct pdc *pdc)
+{
+    struct pds *pds = pdc->pds;
+    uint64_t until = pdc->heard + pds->settings.safety_time;
+
+    if (pdc->state == PDC_CLOSED && pds->wary_until < until)
+        pds->wary_until = until;
+}
+
 /* The longest unused one of a peer's that owes nothing gives its place. */
 static bool reap(struct pds *pds)
 {
@@ -338,6 +349,7 @@ static bool reap(struct pds *pds)
 
         if (!pdc->ours && (closed || (pdc_tx_idle(pdc) && !pdc->rx->stored_count &&
                                       pds->now - pdc->heard > pds->settings.new_pdc_time))) {
+            beware(pdc);
             pdc_fail(pdc);
             return true;
         }
@@ -387,7 +399,8 @@ static struct pdc *open_theirs(struct pds *pds, const union addr *from,
         pds_refuse(pds, from, header, NACK_INVALID_SYN, 0);
         return NULL;
     }
-    if (pds->settings.demand_start && !starts_as_demanded(pds, from, header))
+    if ((pds->settings.demand_start || pds->now < pds->wary_until) &&
+        !starts_as_demanded(pds, from, header))
         return NULL;
     pdc = pdc_create(pds, &key, false, start);
     if (!pdc && reap(pds))
