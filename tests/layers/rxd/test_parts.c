@@ -113,6 +113,7 @@ static int open_pair(void **state)
     for (int i = 0; i < 10; i++)
         exchange(i % 2 ? &a : &b, i % 2 ? &b : &a);
     ep = rxd_ep_of(object_of(a.ep, struct message_ep, fid));
+    assert_non_null(peer_map_at(&ep->base.map, a.peer));
     peer = rxd_peer_of(peer_map_at(&ep->base.map, a.peer));
     assert_int_equal(peer->known, RXD_KNOWS_US);
     sequence = peer->next_in;
