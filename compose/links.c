@@ -78,6 +78,11 @@ static int put_provider(struct links *links, struct span provider, const char *d
         rc = find_part(links, name, &part);
         if (rc)
             break;
+        if (!strcmp(part->name, "lnx")) {
+            spec_fail(links->error, name,
+                      "lnx is what joins the providers of a link, not one of them");
+            return -FI_EINVAL;
+        }
         text_add(&links->out, "%s%s", at == provider.begin ? "" : ";", part->name);
         if (domain && part->kind == PART_TRANSPORT) {
             text_add(&links->out, "(");

@@ -24,6 +24,7 @@ static const struct {
     {"tcp;rxm:", "the name of a domain is empty", 8},
     {"tcp;rxm:lo,,eth0", "the name of a domain is empty", 11},
     {"tcp;;rxm", "the name of a provider is empty", 4},
+    {"shm+lnx", "lnx is what joins the providers of a link, not one of them", 4},
     {"tcp;rxm:a\"b", "the name of a domain has no quotation mark", 8},
     {"shm", "FI_LNX_DISABLE_SHM leaves nothing of this link", 0},
 };
