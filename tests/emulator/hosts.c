@@ -84,24 +84,17 @@ static uint64_t tag_of(const struct talk *talk, size_t i)
     return (uint64_t)talk->host << 32 | i;
 }
 
-/* Was it taken? There may be no room now, but that is all. */
-static bool taken(ssize_t rc)
-{
-    if (rc != -FI_EAGAIN)
-        assert_int_equal(rc, 0);
-    return !rc;
-}
-
 static void post(struct talk *talk)
 {
     size_t i = talk->posted;
 
-    if (i < MESSAGES &&
-        taken(fi_trecv(own.ep, talk->in[i], LARGE, NULL, FI_ADDR_UNSPEC, tag_of(talk, i), 0, talk)))
+    if (i < MESSAGES && end_took(fi_trecv(own.ep, talk->in[i], LARGE, NULL, FI_ADDR_UNSPEC,
+                                          tag_of(talk, i), 0, talk)))
         talk->posted++;
     i = talk->sent;
     if (i < MESSAGES && talk->peer != FI_ADDR_NOTAVAIL &&
-        taken(fi_tsend(own.ep, talk->out[i], size_of(i), NULL, talk->peer, tag_of(talk, i), talk)))
+        end_took(
+            fi_tsend(own.ep, talk->out[i], size_of(i), NULL, talk->peer, tag_of(talk, i), talk)))
         talk->sent++;
 }
 

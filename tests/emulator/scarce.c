@@ -130,20 +130,12 @@ static int close_sides(void **state)
     return 0;
 }
 
-/* Was it taken? There may be no room now, but that is all. */
-static bool taken(ssize_t rc)
-{
-    if (rc != -FI_EAGAIN)
-        assert_int_equal(rc, 0);
-    return !rc;
-}
-
 static void post_receive(struct side *side)
 {
     size_t i = side->posted;
 
     if (i < MESSAGES &&
-        taken(fi_trecv(side->end.ep, side->in[i], LARGE, NULL, FI_ADDR_UNSPEC, i, 0, NULL)))
+        end_took(fi_trecv(side->end.ep, side->in[i], LARGE, NULL, FI_ADDR_UNSPEC, i, 0, NULL)))
         side->posted++;
 }
 
@@ -153,7 +145,7 @@ static void post_send(struct side *side, uint64_t flags)
     struct iovec iov = {side->out[i % MESSAGES], sizes[i % SIZES]};
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = side->end.peer, .tag = i};
 
-    if (i < MESSAGES && taken(fi_tsendmsg(side->end.ep, &msg, FI_COMPLETION | flags)))
+    if (i < MESSAGES && end_took(fi_tsendmsg(side->end.ep, &msg, FI_COMPLETION | flags)))
         side->sent++;
 }
 
@@ -241,7 +233,7 @@ static bool access_turn(size_t i)
     struct side *side = &sides[i];
     struct fi_cq_tagged_entry entry;
 
-    if (side->sent < 3 * PARTS && taken(access_part(i, side->sent / 3, (int)(side->sent % 3))))
+    if (side->sent < 3 * PARTS && end_took(access_part(i, side->sent / 3, (int)(side->sent % 3))))
         side->sent++;
     while (next(side, &entry) == 1)
         side->ended++;

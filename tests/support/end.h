@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 
 struct end {
     struct fi_info *info;
@@ -92,6 +94,14 @@ static inline void end_meet(struct end *a, struct end *b)
 {
     assert_int_equal(fi_av_insert(a->av, b->name, 1, &a->peer, 0, NULL), 1);
     assert_int_equal(fi_av_insert(b->av, a->name, 1, &b->peer, 0, NULL), 1);
+}
+
+/* Was a post taken? There may be no room now, but that is all. */
+static inline bool end_took(ssize_t rc)
+{
+    if (rc != -FI_EAGAIN)
+        assert_int_equal(rc, 0);
+    return !rc;
 }
 
 static inline void end_close(struct end *end)

@@ -97,7 +97,7 @@ static ssize_t send_locked(struct udp_ep *ep, const struct train *train)
 
     if (progress_forked(ep->base.binding.progress))
         return -FI_EOPBADSTATE;
-    if (!to || !ep->base.enabled)
+    if (!to)
         return -FI_EINVAL;
     if (!ep->gso)
         return -FI_ENOSYS;
@@ -111,6 +111,8 @@ static ssize_t post_train(void *lower, const struct train *train)
     struct udp_ep *ep = lower;
     ssize_t rc;
 
+    if (!ep->base.enabled)
+        return -FI_EOPBADSTATE;
     progress_lock(ep->base.binding.progress);
     rc = send_locked(ep, train);
     progress_unlock(ep->base.binding.progress);

@@ -9,12 +9,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include "compose/build.h"
-#include "compose/getinfo.h"
-#include "core/info/abi.h"
-#include "core/info/info.h"
 #include "layers/rxd/rxd.h"
 #include "tests/support/end.h"
+#include "tests/support/inside.h"
 
 enum {
     SIZE = 60000, /* of a message: longer than a packet of the lower */
@@ -26,38 +23,6 @@ enum {
 };
 
 #define STACK "rxd;loop(shape=srd,seed=11)"
-
-/* ---- What programs link, of the static library ---- */
-
-int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
-               const struct fi_info *hints, struct fi_info **info)
-{
-    struct fi_info *ours = abi_info_import(hints, ABI_1_9);
-    int rc = getinfo_run(version, node, service, flags, ours, ABI_1_9, info);
-
-    if (!rc)
-        abi_info_export(*info, ABI_1_9);
-    info_free(ours);
-    return rc;
-}
-
-struct fi_info *fi_dupinfo(const struct fi_info *info)
-{
-    struct fi_info *copy = abi_info_import(info, ABI_1_9);
-
-    abi_info_export(copy, ABI_1_9);
-    return copy;
-}
-
-void fi_freeinfo(struct fi_info *info)
-{
-    abi_info_free(info, ABI_1_9);
-}
-
-int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
-{
-    return fabric_open(attr, NULL, ABI_1_9, fabric, context);
-}
 
 /* ---- An endpoint and its peer ---- */
 
