@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Public functions of the static library, for one layout of fi_info, in place of the shared one's: a
- * test that calls them can look inside of what it opens. For one file of a program. */
+/* Public functions of the static library, for one layout of fi_info, in place of the shared one's:
+ * a test that calls them can look inside of what it opens. For one file of a program. */
 #ifndef WEFT_TESTS_SUPPORT_INSIDE_H
 #define WEFT_TESTS_SUPPORT_INSIDE_H
 

@@ -35,6 +35,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "../../../support/shell.h"
+
 enum {
     SIZE = 1 << 20,
     WINDOW = 8,
@@ -84,17 +86,6 @@ static char space[2][32];
     } while (0)
 
 /* ---- The network ---- */
-
-static bool run(const char *fmt, ...)
-{
-    char command[512];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(command, sizeof(command), fmt, args);
-    va_end(args);
-    return !system(command);
-}
 
 static unsigned mbit_of(int rail)
 {

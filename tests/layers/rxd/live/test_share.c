@@ -32,6 +32,8 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include "tests/support/shell.h"
+
 enum {
     FLOWS = 2,
     ENDS = 2, /* of a flow: the sender and the receiver */
@@ -73,17 +75,6 @@ static void must(long rc, const char *what)
 }
 
 /* ---- The line ---- */
-
-static bool run(const char *fmt, ...)
-{
-    char command[512];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(command, sizeof(command), fmt, args);
-    va_end(args);
-    return !system(command);
-}
 
 static unsigned mbit(void)
 {
