@@ -120,7 +120,8 @@ struct session_traffic {
     struct pacer pacer;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
-    uint64_t undone; /* messages with a serial that the peer has not acknowledged */
+    uint64_t undone;  /* messages with a serial that the peer has not acknowledged */
+    uint32_t unasked; /* bytes of trains since the last that asks for an acknowledgement at once */
     struct flight_packet few[SESSION_FEW];
 };
 

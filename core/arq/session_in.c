@@ -15,6 +15,7 @@ struct news {
 };
 
 enum {
+    UNTOLD_TRAINS = 4 * ARQ_PIECES, /* packets of trains, which say when they want an answer */
     COLLAPSE_TIMEOUTS = 3, /* in a row, of packets that did not come: the window starts again */
 };
 
@@ -162,7 +163,8 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     session->came_marked += marked ? count : 0;
     if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
         session->untold = (uint32_t)number + 1 - count; /* a late one */
-    if (header->flags & ARQ_NOW || gap || marked || session_untold(session) >= 2)
+    if (header->flags & ARQ_NOW || gap || marked ||
+        session_untold(session) >= (count > 1 ? UNTOLD_TRAINS : 2))
         at = now;
     if (!session->ack_at || at < session->ack_at)
         session->ack_at = at ? at : 1;

@@ -385,10 +385,35 @@ static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
     }
 }
 
+/* Is what leaves behind so many pieces of the message, as far as it is known, one train at most? */
+static bool is_nearly_last(const struct session *session, const struct session_message *message,
+                           unsigned pieces)
+{
+    const struct list *queued = &session->queued, *next = message->list.next;
+    bool rest = message->unsent >> __builtin_ctzll(message->unsent) >> (pieces - 1) >> 1;
+
+    if (next == &session->traffic->again)
+        next = queued->next;
+    return next == queued || (!rest && next->next == queued);
+}
+
+/* Are these pieces, of `bytes`, to be acknowledged at once? Of trains the peer acknowledges those
+ * that ask: a part of the window at a time, which costs both sides less than an ACK of each, and
+ * the last two. The first of those, since a message that answers the other one may acknowledge it,
+ * and has the bits for one train. */
+static bool asks(const struct session *session, const struct session_message *message,
+                 unsigned pieces, uint64_t bytes)
+{
+    const struct session_traffic *traffic = session->traffic;
+
+    return traffic->unasked + bytes >= traffic->congestion.window / TRAIN_SHARE ||
+           is_nearly_last(session, message, pieces);
+}
+
 /* Sends the lowest piece that is unsent. False: the lower takes nothing. */
 static bool send_piece(struct session *session, uint64_t now, struct session_message *message)
 {
-    const struct arq_header header = header_of(session, now, message);
+    struct arq_header header = header_of(session, now, message);
     size_t at = (size_t)header.piece * message->size;
     size_t count = message->len - at < message->size ? message->len - at : message->size;
     uint8_t bytes[ARQ_HEADER];
@@ -398,6 +423,9 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     if (message->pieces == 1)
         packet.count = message->len;
     packet.more = follows(session, now, message, packet.len + packet.count);
+    if (message->pieces > 1 && session->config->transmit_train &&
+        is_nearly_last(session, message, 1))
+        header.flags |= ARQ_NOW;
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
         session->blocked = true;
@@ -460,19 +488,23 @@ static unsigned train_length(struct session *session, const struct session_messa
 static bool send_train(struct session *session, uint64_t now, struct session_message *message,
                        unsigned pieces)
 {
-    const struct arq_header header = header_of(session, now, message);
+    struct arq_header header = header_of(session, now, message);
     size_t at = (size_t)header.piece * message->size, size = message->size;
     uint8_t bytes[ARQ_PIECES * ARQ_HEADER];
     struct session_train train = {
         .headers = bytes, .pieces = pieces, .message = message, .at = at, .size = size};
 
     train.count = message->len - at < pieces * size ? message->len - at : pieces * size;
+    if (asks(session, message, pieces, train.count + (size_t)pieces * ARQ_HEADER))
+        header.flags |= ARQ_NOW;
     arq_train_put(&header, pieces, bytes);
     switch (session->config->transmit_train(session, &train)) {
     case SESSION_TAKEN: break;
     case SESSION_REFUSED: return send_piece(session, now, message);
     default: session->blocked = true; return false;
     }
+    session->traffic->unasked =
+        header.flags & ARQ_NOW ? 0 : session->traffic->unasked + (uint32_t)train.count;
     pieces_left(session, now, train.left > now ? train.left : now, message, header.piece,
                 train.count);
     return true;

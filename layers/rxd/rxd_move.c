@@ -61,14 +61,22 @@ static size_t piece_room(const struct message_peer *peer)
     return room_to(peer).size - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
 }
 
-/* Memory of the application's may go in several packets as one message of the lower's. */
+/* The same of several packets that leave as one message of the lower's; 0: none do. */
+static size_t train_room(const struct message_peer *peer)
+{
+    struct packet_room room = room_to(peer);
+
+    if (!rxd_peer_of(peer)->trains || room.train <= room.size)
+        return 0;
+    return room.train - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
+}
+
+/* Of memory of the application's, trains. */
 size_t rxd_piece_room(const struct message_move *move)
 {
-    const struct message_peer *peer = move->peer;
-    struct packet_room room = room_to(peer);
-    bool together = move->direct && rxd_peer_of(move->peer)->trains && room.train > room.size;
+    size_t room = move->direct ? train_room(move->peer) : 0;
 
-    return (together ? room.train : room.size) - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
+    return room ? room : piece_room(move->peer);
 }
 
 static void put_piece(struct rxd_packet *packet, struct message_move *move,
@@ -96,9 +104,8 @@ size_t rxd_piece(struct message_move *move, size_t len)
  * it in any case. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
 {
-    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT;
+    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT, room, train;
     uint32_t used = peer->next_out - peer->acked + 1;
-    size_t room;
 
     if (!most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
         peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
@@ -106,7 +113,10 @@ size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
     room = (RXD_WINDOW / 2 - used) * piece_room(&peer->base);
     if (most > RXD_UNASKED)
         most = RXD_UNASKED;
-    return most < room ? most : room;
+    most = most < room ? most : room;
+    /* The rest of the last train is asked for with what is behind it. */
+    train = train_room(&peer->base);
+    return train && most > train && post->len > RXD_FIRST + most ? most / train * train : most;
 }
 
 void rxd_follow(struct rxd_op *op, size_t follows)

@@ -25,6 +25,7 @@ enum {
 static struct {
     unsigned trains, singles, acks; /* packets, of messages but for acks */
     unsigned pieces;                /* in trains */
+    unsigned asked;                 /* bits: trains that want an answer at once */
     struct session_train train;     /* the last */
     struct arq_header header;       /* its first, or that of the last lone packet of a message */
     enum session_taken answer;      /* to trains */
@@ -90,6 +91,7 @@ static enum session_taken transmit_train(struct session *session, struct session
         if (!i)
             left.header = header;
     }
+    left.asked |= header.flags & ARQ_NOW ? 1U << left.trains : 0;
     left.trains++;
     left.pieces += train->pieces;
     left.train = *train;
@@ -185,6 +187,13 @@ static void run_a_while(struct session *session, uint64_t now)
 {
     for (int i = 0; i < 100; i++)
         session_run(session, now + (uint64_t)i * US, now);
+}
+
+/* For as long as a slow pace needs, with nothing read, so that no time runs out. */
+static void run_for_long(struct session *session, uint64_t now)
+{
+    for (int i = 0; i < 400; i++)
+        session_run(session, now + (uint64_t)i * 100 * US, now);
 }
 
 /* ---- Out ---- */
@@ -425,6 +434,15 @@ static bool come(struct session *session, struct arq_header header, unsigned cou
     return taken;
 }
 
+/* A whole message, whose sender wants an answer. */
+static bool come_asking(struct session *session, uint32_t number, uint32_t serial, unsigned pieces)
+{
+    const struct arq_header header = {
+        .flags = ARQ_NOW, .number = number, .serial = serial, .pieces = (uint16_t)pieces};
+
+    return come(session, header, pieces, 3);
+}
+
 static void check_bytes(unsigned serial, size_t len)
 {
     assert_int_equal(came.len, len);
@@ -450,7 +468,7 @@ static void a_train_is_taken_where_it_lies(void **state)
 {
     struct session *session = lone_session();
 
-    assert_true(come(session, (struct arq_header){.pieces = 9}, 9, 3));
+    assert_true(come(session, (struct arq_header){.flags = ARQ_NOW, .pieces = 9}, 9, 3));
     assert_int_equal(came.parts, 1);
     check_bytes(0, 8 * PIECE + 3);
     assert_null(session->assemblies);
@@ -562,6 +580,73 @@ static void a_session_may_end_with_a_train(void **state)
 
 /* ---- Acknowledgements ---- */
 
+/* Trains that ask for nothing wait for one that does, or for the time that a lone packet waits; so
+ * many do not. */
+static void trains_are_acknowledged_when_they_ask(void **state)
+{
+    struct session *session = lone_session();
+
+    for (uint32_t i = 0; i < 3; i++)
+        come(session, (struct arq_header){.number = 50 * i, .serial = i, .pieces = 50}, 50, 3);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left.acks, 0);
+    come_asking(session, 150, 3, 50);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left.acks, 1);
+    check_told(0, 200);
+    come(session, (struct arq_header){.number = 200, .serial = 4, .pieces = 50}, 50, 3);
+    assert_true(session_run(session, SECOND, SECOND) == SECOND + config.ack_delay);
+    session_run(session, SECOND + config.ack_delay, SECOND + config.ack_delay);
+    assert_int_equal(left.acks, 2);
+    check_told(150, 250);
+    for (uint32_t i = 5; i < 12; i++) {
+        come(session, (struct arq_header){.number = 50 * i, .serial = i, .pieces = 50}, 50, 3);
+        session_run(session, SECOND, SECOND);
+    }
+    assert_int_equal(left.acks, 3);
+    assert_int_equal(session_untold(session), 50);
+    close_lone(session);
+}
+
+/* A part of the window at a time, and the last two, whether they are one message or several. */
+static void trains_ask_for_a_part_of_the_window(void **state)
+{
+    struct session_message messages[8];
+    struct session *session = lone_session();
+
+    session->traffic->congestion.window = 480 * PATH_MTU_BASE; /* of which 120 are a part */
+    for (unsigned i = 0; i < 8; i++) {
+        messages[i] = (struct session_message){.len = 50 * ROOM};
+        session_send(session, &messages[i]);
+    }
+    run_for_long(session, SECOND);
+    assert_int_equal(left.trains, 8);
+    assert_int_equal(left.asked, 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7);
+    close_lone(session);
+    session = lone_session();
+    messages[0] = (struct session_message){.len = 20 * ROOM};
+    session->traffic->congestion.window = 24 * PATH_MTU_BASE; /* trains of seven */
+    session_send(session, &messages[0]);
+    run_for_long(session, SECOND);
+    assert_int_equal(left.trains, 3);
+    assert_int_equal(left.asked, 7);
+    close_lone(session);
+}
+
+/* The piece that is left of a message after its trains asks, too. */
+static void a_last_piece_alone_asks(void **state)
+{
+    struct session_message message = {.len = 54 * ROOM + 1};
+    struct session *session = lone_session();
+
+    session_send(session, &message);
+    run_a_while(session, SECOND);
+    assert_true(left.singles == 1 && left.trains == 1);
+    assert_int_equal(left.header.piece, 54);
+    assert_int_equal(left.header.flags, ARQ_NOW);
+    close_lone(session);
+}
+
 /* More numbers come at once than a packet's word has bits. A message that leaves says what it can,
  * and an ACK the rest. */
 static void one_ack_tells_of_many(void **state)
@@ -570,8 +655,7 @@ static void one_ack_tells_of_many(void **state)
     struct session *session = lone_session();
 
     for (uint32_t i = 0; i < 5; i++)
-        assert_true(
-            come(session, (struct arq_header){.number = 50 * i, .serial = i, .pieces = 50}, 50, 3));
+        assert_true(come_asking(session, 50 * i, i, 50));
     session_send(session, &message);
     session_run(session, SECOND, SECOND);
     assert_int_equal(left.singles, 1);
@@ -580,7 +664,7 @@ static void one_ack_tells_of_many(void **state)
     session_run(session, SECOND + MS, SECOND + MS);
     assert_int_equal(left.acks, 1);
     /* As few as a packet tells of need no ACK. */
-    come(session, (struct arq_header){.number = 250, .serial = 5, .pieces = 50}, 50, 3);
+    come_asking(session, 250, 5, 50);
     session->limit = 100;
     acknowledge(session, SECOND + MS, 1, 1);
     session_send(session, &message);
@@ -597,7 +681,7 @@ static void a_lost_ack_of_a_train_is_made_good(void **state)
     struct session *session = lone_session();
 
     for (uint32_t i = 0; i < 4; i++) {
-        come(session, (struct arq_header){.number = 54 * i, .serial = i, .pieces = 54}, 54, 3);
+        come_asking(session, 54 * i, i, 54);
         session_run(session, SECOND, SECOND);
         assert_int_equal(left.acks, i + 1);
         check_told(i ? 54 * (i - 1) : 0, 54 * (i + 1));
@@ -640,6 +724,9 @@ int main(void)
         cmocka_unit_test(a_refused_train_comes_again),
         cmocka_unit_test(trains_that_do_not_fit_have_no_effect),
         cmocka_unit_test(a_session_may_end_with_a_train),
+        cmocka_unit_test(trains_are_acknowledged_when_they_ask),
+        cmocka_unit_test(trains_ask_for_a_part_of_the_window),
+        cmocka_unit_test(a_last_piece_alone_asks),
         cmocka_unit_test(one_ack_tells_of_many),
         cmocka_unit_test(a_lost_ack_of_a_train_is_made_good),
         cmocka_unit_test(late_trains_are_told_of),
