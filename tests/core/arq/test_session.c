@@ -22,7 +22,13 @@ static uint64_t messages(uint64_t usual)
 {
     const char *text = getenv("WEFT_ARQ_MESSAGES");
 
-    return text ? strtoull(text, NULL, 10) : usual;
+    if (text)
+        return strtoull(text, NULL, 10);
+#ifdef __SANITIZE_ADDRESS__
+    return usual / 4; /* the release build sends them all */
+#else
+    return usual;
+#endif
 }
 
 static void all_arrived(const struct sim *sim, unsigned from)
