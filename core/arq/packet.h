@@ -67,7 +67,8 @@ enum arq_type {
 
 enum arq_flag {
     ARQ_NOW = 1 << 0,   /* acknowledge at once */
-    ARQ_ASKS = 1 << 1,  /* of an ACK: tell your limit again (a closed window is probed) */
+    ARQ_ASKS = 1 << 1,  /* of an ACK: tell your limit again (a closed window is probed); of DATA:
+                         * acknowledge soon, unless a message of yours does it */
     ARQ_MARKS = 1 << 2, /* of OPEN and ACCEPT: the network may mark the sender's packets: count */
     ARQ_FLAGS = ARQ_NOW | ARQ_ASKS | ARQ_MARKS,
 };

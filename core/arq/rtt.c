@@ -31,7 +31,7 @@ static void note_kept(struct rtt *rtt, uint64_t now, uint64_t delay)
     rtt->kept_at = now;
 }
 
-void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
+void rtt_add_sent(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay, uint64_t took)
 {
     uint64_t distance;
 
@@ -40,7 +40,7 @@ void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
     if (delay >= sample)
         return;
     sample -= delay;
-    note_least(rtt, now, sample);
+    note_least(rtt, now, sample + took);
     note_kept(rtt, now, delay);
     rtt->latest = sample;
     if (!rtt->smoothed) {

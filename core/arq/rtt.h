@@ -26,10 +26,16 @@ struct rtt {
                              * kept_at; it fades by half in each RTT_KEPT_AGE */
 };
 
-/* A packet that was sent `sample` before now has been acknowledged. The peer states that it kept
- * the acknowledgement for `delay`, which is not the network's; a statement that would leave nothing
- * is not believed, and the sample says nothing. A zeroed struct rtt is a new one. */
-void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay);
+/* A packet has been acknowledged that was sent `sample` before now, when a call that took so long
+ * returned: it may have left with the call's begin, so the least time counts from there. The peer
+ * states that it kept the acknowledgement for `delay`, which is not the network's; a statement that
+ * would leave nothing is not believed, and the sample says nothing. A zeroed struct rtt is a new
+ * one. */
+void rtt_add_sent(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay, uint64_t took);
+static inline void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
+{
+    rtt_add_sent(rtt, now, sample, delay, 0);
+}
 
 /* The smoothed time; RTT_INITIAL without a sample. */
 static inline uint64_t rtt_smoothed(const struct rtt *rtt)

@@ -120,8 +120,10 @@ struct session_traffic {
     struct pacer pacer;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
+    uint64_t took;    /* ns: the call that sent the last train */
     uint64_t undone;  /* messages with a serial that the peer has not acknowledged */
-    uint32_t unasked; /* bytes of trains since the last that asks for an acknowledgement at once */
+    uint32_t unasked; /* bytes of trains since the last that asks for an acknowledgement at once, */
+    uint32_t unasked_trains; /* and so many trains */
     struct flight_packet few[SESSION_FEW];
 };
 
@@ -157,6 +159,7 @@ struct session {
     bool has_token;
     uint8_t opens;     /* OPEN sent; stays at the most that it holds */
     uint8_t in_pieces; /* messages under way in pieces: SESSION_ASSEMBLIES at most */
+    uint8_t soon; /* low bits of the serial that the peer asked last to have acknowledged soon */
     /* ---- In ---- */
     struct serial numbers, serials;
     uint64_t number_bits, serial_bits; /* while nothing has been overtaken by a word of others */

@@ -8,6 +8,7 @@
 
 enum {
     KIND_MESSAGE,              /* of struct flight_packet; `what` is the message */
+    KIND_TRAIN,                /* the same of one in a train */
     KIND_PROBE = FLIGHT_ASIDE, /* of the path's size: messages do not wait for it */
 };
 

@@ -15,6 +15,7 @@ struct news {
 };
 
 enum {
+    SOON = 10 * 1000,               /* ns: in which an answer of the owner may acknowledge it */
     UNTOLD_TRAINS = 4 * ARQ_PIECES, /* packets of trains, which say when they want an answer */
     COLLAPSE_TIMEOUTS = 3, /* in a row, of packets that did not come: the window starts again */
 };
@@ -63,8 +64,9 @@ static void number_acked(struct session *session, uint64_t now, uint64_t number,
     if (!flight_ack(&session->traffic->flight, number, now, &packet))
         return;
     if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX && !header->late)
-        rtt_add(&session->traffic->rtt, now, now - packet.sent,
-                (uint64_t)header->kept * ARQ_KEPT_UNIT);
+        rtt_add_sent(&session->traffic->rtt, now, now - packet.sent,
+                     (uint64_t)header->kept * ARQ_KEPT_UNIT,
+                     packet.kind == KIND_TRAIN ? session->traffic->took : 0);
     packet_acked(session, &packet, news);
 }
 
@@ -156,6 +158,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
                          const struct arq_header *header, bool marked)
 {
     bool gap = session->numbers.next != session->numbers.end;
+    bool train = count > 1 || header->flags & ARQ_ASKS; /* which may be read one by one */
     uint64_t at = now + session->config->ack_delay;
 
     if (number + 1 == session->numbers.end)
@@ -164,8 +167,13 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
         session->untold = (uint32_t)number + 1 - count; /* a late one */
     if (header->flags & ARQ_NOW || gap || marked ||
-        session_untold(session) >= (count > 1 ? UNTOLD_TRAINS : 2))
+        session_untold(session) >= (train ? UNTOLD_TRAINS : 2) ||
+        (header->flags & ARQ_ASKS && session_untold(session) > SERIAL_WORD))
         at = now;
+    else if (header->flags & ARQ_ASKS)
+        at = session->ack_at && session->soon != (uint8_t)header->serial ? now : now + SOON;
+    if (header->flags & ARQ_ASKS)
+        session->soon = (uint8_t)header->serial;
     if (!session->ack_at || at < session->ack_at)
         session->ack_at = at ? at : 1;
 }

@@ -11,10 +11,12 @@
 
 enum {
     PACKET_MAX = 65536,
-    FIRST_FLIGHT = 64,             /* packets for which memory is allocated first */
-    BURST_BYTES = 65536,           /* that leave with one time: the next ones want a later one */
-    TRAIN_BYTES = 65000,           /* of one: what leaves as one datagram has a length of 16 bits */
-    TRAIN_SHARE = 4,               /* of the window */
+    FIRST_FLIGHT = 64,   /* packets for which memory is allocated first */
+    BURST_BYTES = 65536, /* that leave with one time: the next ones want a later one */
+    TRAIN_BYTES = 65000, /* of one: what leaves as one datagram has a length of 16 bits */
+    TRAIN_SHARE = 4,     /* of the window, */
+    TRAIN_LEAST = 12,    /* packets: where that is fewer */
+    UNASKED_TRAINS = SESSION_ASSEMBLIES / 4, /* more of them would hold up the next ones */
     PAUSE_LEAST = 1000 * 1000,     /* ns: of a peer; what is shorter is its way to acknowledge */
     PAUSE_MOST = 50 * 1000 * 1000, /* ns: longer ones are not sent for */
 };
@@ -361,7 +363,8 @@ static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
                         struct session_message *message, unsigned piece, size_t count)
 {
     size_t size = message->pieces > 1 ? message->size : count, left = count;
-    struct flight_packet packet = {.what = message, .sent = sent, .kind = KIND_MESSAGE};
+    struct flight_packet packet = {
+        .what = message, .sent = sent, .kind = sent > now ? KIND_TRAIN : KIND_MESSAGE};
     unsigned pieces = 0;
 
     do {
@@ -397,17 +400,23 @@ static bool is_nearly_last(const struct session *session, const struct session_m
     return next == queued || (!rest && next->next == queued);
 }
 
-/* Are these pieces, of `bytes`, to be acknowledged at once? Of trains the peer acknowledges those
- * that ask: a part of the window at a time, which costs both sides less than an ACK of each, and
- * the last two. The first of those, since a message that answers the other one may acknowledge it,
- * and has the bits for one train. */
-static bool asks(const struct session *session, const struct session_message *message,
-                 unsigned pieces, uint64_t bytes)
+/* The flags of a train of so many pieces, of `bytes`. The peer acknowledges those that ask: at once
+ * a part of the window at a time, which costs both sides less than an ACK of each; soon the last
+ * two of what is queued, so that a message that answers them may do it. The first of those, too,
+ * since a message has the bits for one train. */
+static unsigned asks(const struct session *session, const struct session_message *message,
+                     unsigned pieces, uint64_t bytes)
 {
     const struct session_traffic *traffic = session->traffic;
 
+    if (session->timeouts)
+        return ARQ_NOW;
+    if (is_nearly_last(session, message, pieces))
+        return ARQ_ASKS;
     return traffic->unasked + bytes >= traffic->congestion.window / TRAIN_SHARE ||
-           is_nearly_last(session, message, pieces);
+                   traffic->unasked_trains + 1 >= UNASKED_TRAINS
+               ? ARQ_NOW
+               : 0;
 }
 
 /* Sends the lowest piece that is unsent. False: the lower takes nothing. */
@@ -423,9 +432,9 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
     if (message->pieces == 1)
         packet.count = message->len;
     packet.more = follows(session, now, message, packet.len + packet.count);
-    if (message->pieces > 1 && session->config->transmit_train &&
+    if (message->pieces > 1 && session->config->transmit_train && !header.flags &&
         is_nearly_last(session, message, 1))
-        header.flags |= ARQ_NOW;
+        header.flags = ARQ_ASKS;
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
         session->blocked = true;
@@ -437,14 +446,18 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
 
 /* ---- Trains ---- */
 
-/* Packets of a train, at most: of a window, several are under way. */
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Packets of a train, at most: of a window several are under way, of a small one fewer. */
 static uint64_t train_most(const struct session *session, uint64_t packet)
 {
-    uint64_t most = TRAIN_BYTES / packet;
-    uint64_t share = session->traffic->congestion.window / TRAIN_SHARE / packet + 1;
+    uint64_t window = session->traffic->congestion.window / packet;
+    uint64_t share = window / TRAIN_SHARE + 1, least = lesser(TRAIN_LEAST, window);
 
-    most = most < ARQ_PIECES ? most : ARQ_PIECES;
-    return share < most ? share : most;
+    return lesser(share > least ? share : least, lesser(TRAIN_BYTES / packet, ARQ_PIECES));
 }
 
 size_t session_train_room(const struct session *session)
@@ -455,11 +468,6 @@ size_t session_train_room(const struct session *session)
         return 0;
     packets = train_most(session, session->mtu.size);
     return packets > 1 ? (size_t)packets * (session->mtu.size - ARQ_HEADER) : 0;
-}
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* How many of the pieces from the lowest unsent one on, which is admitted, may leave with it. The
@@ -484,6 +492,12 @@ static unsigned train_length(struct session *session, const struct session_messa
     return packets ? (unsigned)packets : 1;
 }
 
+static void note_asked(struct session_traffic *traffic, bool asked, size_t bytes)
+{
+    traffic->unasked = asked ? 0 : traffic->unasked + (uint32_t)bytes;
+    traffic->unasked_trains = asked ? 0 : traffic->unasked_trains + 1;
+}
+
 /* Sends so many pieces. False: the lower takes nothing. */
 static bool send_train(struct session *session, uint64_t now, struct session_message *message,
                        unsigned pieces)
@@ -495,18 +509,18 @@ static bool send_train(struct session *session, uint64_t now, struct session_mes
         .headers = bytes, .pieces = pieces, .message = message, .at = at, .size = size};
 
     train.count = message->len - at < pieces * size ? message->len - at : pieces * size;
-    if (asks(session, message, pieces, train.count + (size_t)pieces * ARQ_HEADER))
-        header.flags |= ARQ_NOW;
+    header.flags = asks(session, message, pieces, train.count + (size_t)pieces * ARQ_HEADER);
     arq_train_put(&header, pieces, bytes);
     switch (session->config->transmit_train(session, &train)) {
     case SESSION_TAKEN: break;
     case SESSION_REFUSED: return send_piece(session, now, message);
     default: session->blocked = true; return false;
     }
-    session->traffic->unasked =
-        header.flags & ARQ_NOW ? 0 : session->traffic->unasked + (uint32_t)train.count;
-    pieces_left(session, now, train.left > now ? train.left : now, message, header.piece,
-                train.count);
+    note_asked(session->traffic, header.flags, train.count);
+    if (train.left < now)
+        train.left = now;
+    session->traffic->took = train.left - now;
+    pieces_left(session, now, train.left, message, header.piece, train.count);
     return true;
 }
 

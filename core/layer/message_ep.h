@@ -42,6 +42,7 @@ enum {
     MESSAGE_MIN_MULTI_RECV = 64,
     MESSAGE_LEAST_PACKET = 576, /* bytes of the smallest packets that such a layer stands on */
     MESSAGE_RECEIVES = 128,     /* posted to the lower, at most */
+    MESSAGE_APART = 256,        /* packets out that are of malloc, at most */
     MESSAGE_RECEIVES_SHARE = 8, /* of them: so many are posted together */
     MESSAGE_BUCKETS = 1024,
     MESSAGE_SOURCES = 16, /* from so many on, peers that rest have none */
@@ -93,7 +94,7 @@ struct message_packet {
     uint64_t kind;
     bool wanted;
     bool in;
-    bool apart; /* in: of malloc, since it is longer than those of ep->packets */
+    bool apart; /* of malloc, since it is longer than those of ep->packets */
     bool other; /* no packet: the context of something else that the wire does with the lower */
     /* Out, in the peer's `out` alone: its memory is not the lower's to read. It waits for one whose
      * memory is, and gets that one's place: message_packets_equip. */
@@ -292,6 +293,7 @@ struct message_ep {
     size_t bare;               /* packets that are */
     unsigned flying;           /* sends with the lower */
     size_t outgoing;           /* packets that have not been sent, or are with the lower */
+    unsigned apart;            /* of these, those of message_packet_get_apart */
     size_t starved;            /* as many there were when there was no memory for one more; or 0 */
     size_t owed;               /* of these: carry operations that have ended */
     size_t used;               /* operations of the application, of all contexts */
@@ -436,7 +438,7 @@ static inline void message_packet_init(struct message_packet *packet, struct mes
     packet->peer = peer;
     packet->move = NULL;
     packet->from = NULL;
-    packet->in = packet->other = packet->bare = false;
+    packet->in = packet->other = packet->bare = packet->apart = false;
     packet->len = 0;
     list_init(&packet->link);
 }
@@ -454,6 +456,10 @@ static inline struct message_packet *message_packet_get(struct message_peer *pee
     message_packet_init(packet, peer);
     return packet;
 }
+
+/* The same with so many bytes behind it, in memory that is not registered with the lower; also NULL
+ * where MESSAGE_APART of them are under way. */
+struct message_packet *message_packet_get_apart(struct message_peer *peer, size_t bytes);
 
 /* The same of what cannot be refused, as an answer: without a packet that the lower takes it is a
  * bare one. It goes into the peer's `out`. NULL: there is no memory at all. */
@@ -480,10 +486,13 @@ static inline void message_packet_put(struct message_packet *packet)
     list_detach(&packet->link);
     if (packet->in) {
         message_packet_put_in(packet);
-    } else {
-        packet->ep->outgoing--;
-        mr_pool_put(&packet->ep->packets, packet);
+        return;
     }
+    packet->ep->outgoing--;
+    if (__builtin_expect(packet->apart, 0))
+        message_packet_free(packet);
+    else
+        mr_pool_put(&packet->ep->packets, packet);
 }
 
 void message_packets_put(struct list *packets);

@@ -51,8 +51,25 @@ struct message_packet *message_packet_get_any(struct message_peer *peer)
     return packet;
 }
 
+struct message_packet *message_packet_get_apart(struct message_peer *peer, size_t bytes)
+{
+    struct message_ep *ep = peer->ep;
+    struct message_packet *packet =
+        ep->apart < MESSAGE_APART ? malloc(ep->wire->packet_size + bytes) : NULL;
+
+    if (!packet)
+        return NULL;
+    packet->buffer = (struct mr_buffer){0};
+    message_packet_init(packet, peer);
+    packet->apart = true;
+    ep->apart++;
+    return packet;
+}
+
 void message_packet_free(struct message_packet *packet)
 {
+    if (!packet->in)
+        packet->ep->apart--;
     free(packet);
 }
 

@@ -61,7 +61,8 @@ struct arq_lower {
     bool timed;    /* and how long each packet has waited, since they are not read at once */
     unsigned calm; /* packets in a row that were */
     unsigned rush; /* looks lately that came late, weighed */
-    bool late;     /* what has come now may have waited, and may not have been timed */
+    unsigned waited; /* looks from now on that may find packets which came before the last gap */
+    bool late;       /* what has come now may have waited, and may not have been timed */
     bool enabled;
     bool driven; /* and is not being closed: progress may drive it */
     struct train_port trains;

@@ -18,8 +18,9 @@ enum {
     DATAGRAM_COST = 1024, /* bytes that it takes in a kernel's buffer beside its own, or so */
     CALM = 16384,         /* packets, each read soon after it came, until they need not be timed */
     LATE = 64,            /* as many that were make up for a look that came late, */
-    RUSH = 8 * LATE,      /* and so many such looks make packets be timed */
-    ECT_0 = 2,            /* RFC 3168: the sender understands congestion marks */
+    WAITED = 32,     /* looks after it, each with a packet, that may find what came before it */
+    RUSH = 8 * LATE, /* and so many such looks make packets be timed */
+    ECT_0 = 2,       /* RFC 3168: the sender understands congestion marks */
 };
 
 #define GAP_NS UINT64_C(50000) /* between two reads: what came may have waited for long */
@@ -341,7 +342,11 @@ void arq_lower_note_gap(struct arq_ep *ep, uint64_t gap)
 
     if (!lower->notes)
         return;
-    lower->late = late && !lower->timed;
+    if (late)
+        lower->waited = WAITED;
+    else if (lower->waited)
+        lower->waited--;
+    lower->late = lower->waited && !lower->timed;
     lower->calm = late ? 0 : lower->calm + 1;
     if (late)
         lower->rush += lower->rush < RUSH ? LATE : 0;

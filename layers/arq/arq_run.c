@@ -257,6 +257,8 @@ void arq_poll(struct progress_source *source)
     found = !list_empty(&ep->up.arrived);
     if (found)
         arq_lower_note_gap(ep, gap);
+    else
+        ep->lower.waited = 0; /* all that came in a gap has been read */
     if (packet_ep_has_work(&ep->up))
         arq_run(ep, now);
     if (ep->fed < ep->feed)

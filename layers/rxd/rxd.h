@@ -27,6 +27,7 @@ enum {
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
     RXD_UNASKED = 64 << 10, /* bytes behind a message that come, or leave, unasked, at most */
+    RXD_WHOLE = 16 << 10,   /* bytes that leave with their request, if need be as a train */
 };
 
 /* Records of a packet that has come, and how far they were read. */
@@ -260,6 +261,9 @@ bool rxd_take_quick(struct rxd_peer *peer, struct rxd_records *records);
  * flush. */
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence);
 struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
+/* An ordered one for a request that is longer than a packet of the lower's, and leaves as several;
+ * NULL without memory. */
+struct rxd_packet *rxd_out_long(struct rxd_peer *peer, size_t bytes, bool fence);
 /* An ordered one behind all others, for bytes that were not asked for; NULL without memory. */
 struct rxd_packet *rxd_out_behind(struct rxd_peer *peer);
 /* A packet for a message that nothing waits before, in no queue; NULL without memory. */
@@ -294,6 +298,8 @@ void rxd_run(struct message_peer *peer);
 size_t rxd_piece_room(const struct message_move *move);
 size_t rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
+/* Do messages of several packets leave together, to that peer? */
+bool rxd_makes_trains(const struct rxd_peer *peer);
 /* How many bytes may leave behind a message that is posted, unasked. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
 /* Queues so many, from op's move on, behind its request. Breaks the peer without memory. */

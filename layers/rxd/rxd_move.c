@@ -71,6 +71,11 @@ static size_t train_room(const struct message_peer *peer)
     return room.train - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
 }
 
+bool rxd_makes_trains(const struct rxd_peer *peer)
+{
+    return peer->trains && train_room(&peer->base);
+}
+
 /* Of memory of the application's, trains. */
 size_t rxd_piece_room(const struct message_move *move)
 {

@@ -8,14 +8,10 @@
 
 #include "layers/rxd/rxd.h"
 
-static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
+static struct rxd_packet *equip(struct rxd_peer *peer, struct message_packet *base, bool ordered)
 {
-    struct message_packet *base = message_packet_get(&peer->base);
-    struct rxd_packet *packet;
+    struct rxd_packet *packet = rxd_packet_of(base);
 
-    if (!base)
-        return NULL;
-    packet = rxd_packet_of(base);
     packet->ordered = ordered;
     packet->fence = packet->owed = false;
     packet->slice_count = 0;
@@ -27,12 +23,19 @@ static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
     return packet;
 }
 
+static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
+{
+    struct message_packet *base = message_packet_get(&peer->base);
+
+    return base ? equip(peer, base, ordered) : NULL;
+}
+
 static struct rxd_packet *packet_with_room(struct rxd_peer *peer, struct list *queue, bool ordered,
                                            size_t bytes, bool fence)
 {
     struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, base.link);
 
-    if (!list_empty(queue) && !fence && !last->base.move &&
+    if (!list_empty(queue) && !fence && !last->base.move && !last->base.apart &&
         bytes <= rxd_ep_of(peer->base.ep)->room - last->base.len)
         return last;
     last = packet_get(peer, ordered);
@@ -59,6 +62,21 @@ struct rxd_packet *rxd_out_behind(struct rxd_peer *peer)
 
     if (packet)
         list_attach(&packet->base.link, &peer->ordered);
+    return packet;
+}
+
+struct rxd_packet *rxd_out_long(struct rxd_peer *peer, size_t bytes, bool fence)
+{
+    const struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
+    struct message_packet *base =
+        message_packet_get_apart(&peer->base, ep->base.prefix + ep->heads + bytes);
+    struct rxd_packet *packet;
+
+    if (!base)
+        return NULL;
+    packet = equip(peer, base, true);
+    packet->fence = fence;
+    list_attach(&packet->base.link, &peer->ordered);
     return packet;
 }
 

@@ -94,9 +94,11 @@ struct rxd_op *rxd_op_get(struct rxd_peer *peer, const struct message_posting *p
 static uint8_t *put_request(struct rxd_op *op, const struct op *post, struct rxd_record *record,
                             bool early)
 {
+    struct rxd_peer *peer = rxd_peer_of(op->base.handle.peer);
     size_t size = rxd_record_size(record) + record->len;
+    bool fence = post->flags & FI_FENCE, is_long = size > rxd_ep_of(peer->base.ep)->room;
     struct rxd_packet *packet =
-        rxd_out_ordered(rxd_peer_of(op->base.handle.peer), size, post->flags & FI_FENCE);
+        is_long ? rxd_out_long(peer, size, fence) : rxd_out_ordered(peer, size, fence);
     uint8_t *payload;
 
     if (!packet)
@@ -121,6 +123,14 @@ static void set_data(struct rxd_record *record, const struct message_posting *po
     record->data = post->data;
 }
 
+/* Does it leave with its request as several packets of the lower's, which it is copied into? Where
+ * more is under way, a question costs no time, and the copy may. */
+static bool is_whole(const struct rxd_peer *peer, const struct op *post)
+{
+    return post->len <= (peer->in_flight < RXD_CORK ? RXD_WHOLE : RXD_WHOLE / 2) &&
+           peer->base.ep->apart < MESSAGE_APART && rxd_makes_trains(peer);
+}
+
 /* Bytes that go with a request: all that fit, or a little of a larger one. The rest is read, leaves
  * right behind it, or is asked for, and a small packet is there sooner than a large one; over
  * several rails nothing else could leave while the large one takes one of them. */
@@ -132,7 +142,7 @@ static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_reco
     size_t room = ep->room - rxd_record_size(record), left;
 
     record->size = record->len = post->len;
-    if (__builtin_expect(post->len <= room, 1))
+    if (__builtin_expect(post->len <= room, 1) || is_whole(peer, post))
         return;
     if ((!message && !ep->stops) || !rxd_read_lend(peer, post, record, lent))
         record->follows = message ? (uint32_t)rxd_may_follow(peer, post) : 0;

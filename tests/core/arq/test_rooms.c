@@ -102,6 +102,22 @@ static void rtt_is_of_the_network_alone(void **state)
     assert_true(rtt_timeout(&rtt, 0) < 600000); /* it answers at once by now */
 }
 
+/* The call that sends a train may return when the peer has answered: the round trip was no shorter
+ * than that call. */
+static void the_least_rtt_has_the_call_that_sent(void **state)
+{
+    struct rtt rtt = {0};
+
+    rtt_add_sent(&rtt, 1000000, 500, 0, 9000);
+    assert_int_equal(rtt.latest, 500);
+    assert_int_equal(rtt.least, 9500);
+    rtt_add(&rtt, 2000000, 8000, 0);
+    assert_int_equal(rtt.least, 8000);
+    rtt_add_sent(&rtt, 3000000, 600, 0, 9000);
+    assert_int_equal(rtt.least, 8000);
+    assert_int_equal(rtt.latest, 600);
+}
+
 /* ---- gate ---- */
 
 /* The vector of the paper: key 00 01 .. 0f, input 00 01 .. 0e. */
@@ -376,6 +392,7 @@ int main(void)
         cmocka_unit_test(serial_tells_new_from_old),
         cmocka_unit_test(flight_learns_reordering),
         cmocka_unit_test(rtt_is_of_the_network_alone),
+        cmocka_unit_test(the_least_rtt_has_the_call_that_sent),
         cmocka_unit_test(gate_hash_is_siphash),
         cmocka_unit_test(gate_takes_its_own_tokens_only),
         cmocka_unit_test(packet_is_read_as_written),

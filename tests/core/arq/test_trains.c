@@ -25,7 +25,7 @@ enum {
 static struct {
     unsigned trains, singles, acks; /* packets, of messages but for acks */
     unsigned pieces;                /* in trains */
-    unsigned asked;                 /* bits: trains that want an answer at once */
+    unsigned asked, asked_soon;     /* bits: trains that want an answer at once, and soon */
     struct session_train train;     /* the last */
     struct arq_header header;       /* its first, or that of the last lone packet of a message */
     enum session_taken answer;      /* to trains */
@@ -92,6 +92,7 @@ static enum session_taken transmit_train(struct session *session, struct session
             left.header = header;
     }
     left.asked |= header.flags & ARQ_NOW ? 1U << left.trains : 0;
+    left.asked_soon |= header.flags & ARQ_ASKS ? 1U << left.trains : 0;
     left.trains++;
     left.pieces += train->pieces;
     left.train = *train;
@@ -238,25 +239,29 @@ static void what_is_one_packet_leaves_as_one(void **state)
     close_lone(session);
 }
 
-/* A quarter of the window and a packet, and all of them no more than the window. */
+/* A quarter of the window and a packet, or twelve, and all of them no more than the window. */
 static void the_window_bounds_trains(void **state)
 {
     struct session_message message = {.len = ARQ_PIECES * ROOM};
     struct session *session = lone_session();
     struct session_traffic *traffic = session->traffic;
 
-    traffic->congestion.window = 30 * PATH_MTU_BASE;
-    assert_int_equal(session_train_room(session), 8 * ROOM);
+    traffic->congestion.window = 60 * PATH_MTU_BASE;
+    assert_int_equal(session_train_room(session), 16 * ROOM);
     session_send(session, &message);
     for (int i = 0; i < 400; i++) {
         unsigned before = left.pieces, trains = left.trains;
 
         session_run(session, SECOND + (uint64_t)i * 100 * US, SECOND);
-        assert_true(left.pieces - before <= 8 * (left.trains - trains));
+        assert_true(left.pieces - before <= 16 * (left.trains - trains));
         assert_in_range(traffic->flight.bytes, 0, traffic->congestion.window + PATH_MTU_BASE);
     }
-    assert_in_range(left.pieces + left.singles, 30, 31);
+    assert_in_range(left.pieces + left.singles, 60, 61);
     assert_true(left.trains >= 4);
+    traffic->congestion.window = 30 * PATH_MTU_BASE;
+    assert_int_equal(session_train_room(session), 12 * ROOM);
+    traffic->congestion.window = 5 * PATH_MTU_BASE;
+    assert_int_equal(session_train_room(session), 5 * ROOM);
     traffic->congestion.window = PATH_MTU_BASE;
     assert_int_equal(session_train_room(session), 0);
     close_lone(session);
@@ -608,6 +613,29 @@ static void trains_are_acknowledged_when_they_ask(void **state)
     close_lone(session);
 }
 
+/* A message that answers soon acknowledges a train, if it has the bits; else an ACK does. */
+static void an_answer_acknowledges_a_train(void **state)
+{
+    const struct arq_header first = {.flags = ARQ_ASKS, .pieces = 50};
+    const struct arq_header second = {.flags = ARQ_ASKS, .number = 50, .serial = 1, .pieces = 50};
+    struct session_message message = {.len = 100};
+    struct session *session = lone_session();
+
+    come(session, first, 50, 3);
+    assert_true(session_run(session, SECOND, SECOND) < SECOND + config.ack_delay);
+    assert_int_equal(left.acks, 0);
+    session_send(session, &message);
+    session_run(session, SECOND, SECOND);
+    assert_true(left.singles == 1 && left.header.end == 50);
+    session_run(session, SECOND + MS, SECOND + MS);
+    assert_int_equal(left.acks, 0);
+    come(session, second, 50, 3);
+    session_run(session, SECOND + MS, SECOND + MS);
+    assert_int_equal(left.acks, 1);
+    check_told(50, 100);
+    close_lone(session);
+}
+
 /* A part of the window at a time, and the last two, whether they are one message or several. */
 static void trains_ask_for_a_part_of_the_window(void **state)
 {
@@ -621,15 +649,17 @@ static void trains_ask_for_a_part_of_the_window(void **state)
     }
     run_for_long(session, SECOND);
     assert_int_equal(left.trains, 8);
-    assert_int_equal(left.asked, 1 << 2 | 1 << 5 | 1 << 6 | 1 << 7);
+    assert_int_equal(left.asked, 1 << 2 | 1 << 5);
+    assert_int_equal(left.asked_soon, 1 << 6 | 1 << 7);
     close_lone(session);
     session = lone_session();
     messages[0] = (struct session_message){.len = 20 * ROOM};
-    session->traffic->congestion.window = 24 * PATH_MTU_BASE; /* trains of seven */
+    session->traffic->congestion.window = 24 * PATH_MTU_BASE; /* trains of twelve */
     session_send(session, &messages[0]);
     run_for_long(session, SECOND);
-    assert_int_equal(left.trains, 3);
-    assert_int_equal(left.asked, 7);
+    assert_int_equal(left.trains, 2);
+    assert_int_equal(left.asked, 0);
+    assert_int_equal(left.asked_soon, 3);
     close_lone(session);
 }
 
@@ -643,7 +673,7 @@ static void a_last_piece_alone_asks(void **state)
     run_a_while(session, SECOND);
     assert_true(left.singles == 1 && left.trains == 1);
     assert_int_equal(left.header.piece, 54);
-    assert_int_equal(left.header.flags, ARQ_NOW);
+    assert_int_equal(left.header.flags, ARQ_ASKS);
     close_lone(session);
 }
 
@@ -725,6 +755,7 @@ int main(void)
         cmocka_unit_test(trains_that_do_not_fit_have_no_effect),
         cmocka_unit_test(a_session_may_end_with_a_train),
         cmocka_unit_test(trains_are_acknowledged_when_they_ask),
+        cmocka_unit_test(an_answer_acknowledges_a_train),
         cmocka_unit_test(trains_ask_for_a_part_of_the_window),
         cmocka_unit_test(a_last_piece_alone_asks),
         cmocka_unit_test(one_ack_tells_of_many),

@@ -54,6 +54,23 @@ static void packets_of_a_busy_machine_are_not_timed(void **state)
     assert_int_equal(asked, 0);
 }
 
+/* Packets that came in a gap may be read one by one: those of the looks behind it may have waited,
+ * too, but not for ever, if there are always more. */
+static void packets_of_a_gap_are_read_by_many_looks(void **state)
+{
+    static struct arq_ep ep;
+
+    ep.lower.ep = &lower;
+    ep.lower.notes = true;
+    look(&ep, LATE, 1);
+    for (int i = 0; i < 8; i++) {
+        look(&ep, SOON, 1);
+        assert_true(ep.lower.late);
+    }
+    look(&ep, SOON, 50);
+    assert_false(ep.lower.late);
+}
+
 /* All that it reads has waited, so nothing else would tell of the round trip. */
 static void packets_of_who_looks_seldom_are_timed(void **state)
 {
@@ -93,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packets_of_a_busy_machine_are_not_timed),
+        cmocka_unit_test(packets_of_a_gap_are_read_by_many_looks),
         cmocka_unit_test(packets_of_who_looks_seldom_are_timed),
         cmocka_unit_test(lower_without_notes_is_not_asked),
     };
