@@ -231,6 +231,28 @@ static void read_and_read(struct scene *s, const struct turns *t)
     }
 }
 
+/* The target takes all requests before the answer to the first has left; the word changes with each
+ * look at what arrives. */
+static void fetch_behind_large_reads(struct scene *s)
+{
+    uint64_t *first = s->local[0], *second = s->local[1], *fetched = s->local[2];
+
+    *memory(s) = 0;
+    reads(s, RMA, first, 0, REGION);
+    reads(s, RMA, second, 0, LARGE);
+    reads(s, ATOMIC, fetched, 0, SMALL);
+    while (!conf_has(&s->p->a, first) || !conf_has(&s->p->a, second) ||
+           !conf_has(&s->p->a, fetched)) {
+        add_one(memory(s));
+        conf_drive_pair(s->p);
+    }
+    ends(s, first, "a read");
+    ends(s, second, "a read");
+    ends(s, fetched, "a fetch");
+    conf_check(*fetched >= *second, "the fetch saw %lu, the read before it %lu",
+               (unsigned long)*fetched, (unsigned long)*second);
+}
+
 /* Small and large, in all ways. */
 static void two_kinds(struct scene *s, const struct orders *of, enum kind first, enum kind second)
 {
@@ -267,6 +289,9 @@ static void accesses(const struct orders *of, uint64_t order)
                 (first == second || !strstr(conf_spec, "delay=")) &&
                 ordered(&s, of, (enum kind)first, (enum kind)second))
                 two_kinds(&s, of, (enum kind)first, (enum kind)second);
+    if (of == &rar && s.largest[ATOMIC] && ordered(&s, of, RMA, ATOMIC) &&
+        !strstr(conf_spec, "delay="))
+        fetch_behind_large_reads(&s);
     scene_close(&s);
 }
 

@@ -60,6 +60,7 @@ struct rxm_op {
     bool wanted, is_inject;
     bool counted; /* one of the application's */
     bool answer;  /* a packet that answers one of the peer's */
+    bool reads;   /* remote memory, for the application */
     bool posted;  /* nothing is left to post */
     bool has_desc;
     bool flush;   /* its end is the answer to a flush */
@@ -256,6 +257,7 @@ static inline void rxm_op_init(struct rxm_op *op)
     op->mrs[0] = NULL;
     op->counted = false;
     op->answer = false;
+    op->reads = false;
     op->posted = false;
     op->is_inject = true;
     op->wanted = false;

@@ -132,6 +132,14 @@ static void atomic_end(struct rxm_op *op, int err)
     rxm_op_report(op, err);
 }
 
+/* The peer fetches when the request arrives; the lower there may still have to take from memory
+ * what was read before. */
+static bool behind_reads(const struct rxm_conn *conn, const struct op *post)
+{
+    return post->function && conn->msgproto.reads &&
+           conn->owner->info->tx_attr->msg_order & FI_ORDER_RAR;
+}
+
 ssize_t msgproto_atomic(struct rxm_conn *conn, const struct op *post)
 {
     struct msgproto *msgproto = conn->owner->msgproto;
@@ -147,7 +155,7 @@ ssize_t msgproto_atomic(struct rxm_conn *conn, const struct op *post)
     if (rc)
         return rc;
     if (!list_empty(&conn->msgproto.waiting) ||
-        (post->flags & FI_FENCE && !list_empty(&conn->msgproto.ops)))
+        (post->flags & FI_FENCE && !list_empty(&conn->msgproto.ops)) || behind_reads(conn, post))
         return -FI_EAGAIN;
     op = rxm_op_get_counted(conn);
     if (!op)

@@ -31,6 +31,7 @@ struct msgproto_conn {
     unsigned outstanding; /* operations that the lower has */
     unsigned splitting;   /* accesses of remote memory that are not posted whole */
     unsigned atomics;     /* of ours that are not answered yet */
+    unsigned reads;       /* of the application, that are not done */
     bool up;              /* packets can be sent */
     bool straight;        /* messages go by msgproto_take_plain: it lives, and has an engine */
     bool dead;            /* it has ended */

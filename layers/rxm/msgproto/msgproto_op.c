@@ -72,6 +72,8 @@ void rxm_op_put(struct rxm_op *op)
         msgproto->used--;
     if (op->answer && --op->conn->msgproto.answers == MSGPROTO_ANSWERS)
         msgproto_set_refill(msgproto);
+    if (op->reads)
+        op->conn->msgproto.reads--;
     if (op->bounce)
         mr_pool_put(&msgproto->bounces, op->bounce);
     if (op->id != IDS_NONE)

@@ -178,6 +178,10 @@ static bool must_flush(const struct rxm_op *op, const struct op *post)
 static void fill(struct rxm_op *op, const struct op *post, size_t len)
 {
     rxm_op_fill(op, post, post->kind & FI_READ ? BIND_READ : BIND_WRITE, len);
+    if (post->kind & FI_READ) {
+        op->reads = true;
+        op->conn->msgproto.reads++;
+    }
     if (must_flush(op, post)) {
         op->places[0] = (struct rxm_place){post->rma->addr, post->rma->len, post->rma->key};
         op->end = msgproto_flush;
