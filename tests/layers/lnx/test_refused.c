@@ -99,6 +99,8 @@ static void a_wrong_bracket_is_told(void **state)
         assert_says(text, brackets[i].says);
         if (brackets[i].fits == !!strstr(text, "\nnothing"))
             fail_msg("%s: %s", brackets[i].spec, text);
+        if (brackets[i].fits && *text && strchr(text, '\n') != text + strlen(text) - 1)
+            fail_msg("%s, more than a line: %s", brackets[i].spec, text);
     }
 }
 

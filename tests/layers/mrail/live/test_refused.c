@@ -106,6 +106,8 @@ static void a_wrong_bracket_is_told(void **state)
         assert_says(text, brackets[i].says);
         if (brackets[i].fits == !!strstr(text, "\nnothing"))
             fail_msg("%s: %s", brackets[i].spec, text);
+        if (brackets[i].fits && *text && strchr(text, '\n') != text + strlen(text) - 1)
+            fail_msg("%s, more than a line: %s", brackets[i].spec, text);
     }
 }
 
@@ -230,6 +232,27 @@ static void wrong_variables_are_told(void **state)
     unsetenv("FI_OFI_MRAIL_CONFIG");
 }
 
+static void with_old_name(const void *arg)
+{
+    setenv("FI_OFI_MRAIL_ADDR_STRC", arg, 1);
+    offer("mrail");
+}
+
+/* Upstream's name for the same before it had the other, which goes before it. */
+static void the_old_name_of_the_addresses_is_read(void **state)
+{
+    assert_says(said_by(with_old_name, "lo,,lo"),
+                "FI_OFI_MRAIL_ADDR_STRC:4: the address of a rail is empty\n"
+                "  lo,,lo\n"
+                "     ^");
+    if (*said_by(with_old_name, "lo"))
+        fail_msg("%s", said);
+    setenv("FI_OFI_MRAIL_ADDR", "lo", 1);
+    if (*said_by(with_old_name, "lo,,lo"))
+        fail_msg("%s", said);
+    unsetenv("FI_OFI_MRAIL_ADDR");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +261,7 @@ int main(void)
         cmocka_unit_test(an_address_of_another_length_is_told),
         cmocka_unit_test(an_address_of_another_bracket_is_told),
         cmocka_unit_test(wrong_variables_are_told),
+        cmocka_unit_test(the_old_name_of_the_addresses_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
