@@ -88,6 +88,8 @@ static const char *take_data(struct flow *flow, const struct mrail_head *head,
 
     if (len > flow->config->packet)
         return "a message larger than a packet";
+    if (serial >= flow->told && serial < flow->in.next + FLOW_WINDOW)
+        return "a message beyond the room that was told";
     switch (serial_add(&flow->in, serial)) {
     case SERIAL_BEYOND: return "a sequence that jumps";
     case SERIAL_DUPLICATE: flow->ack_now = true; return NULL;

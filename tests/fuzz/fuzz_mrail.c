@@ -119,6 +119,7 @@ static void check_flow(const struct state *state)
     uint64_t flying[RAILS] = {0};
 
     must(flow->acked <= flow->next_out && flow->next_out - flow->acked <= FLOW_WINDOW);
+    must(flow->in.end <= flow->told); /* no more has come than there was room for */
     for (unsigned i = 0; i < RAILS; i++) {
         list_for_each (pos, &flow->paths[i].flying) {
             must(list_item(pos, struct flow_message, link)->rail == i);

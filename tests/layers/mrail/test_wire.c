@@ -157,6 +157,31 @@ static void wild_packets_change_nothing(void **state)
          MODEL_PACKET + 1);
 }
 
+/* With all of what came kept, or no memory for more: the window alone would move on with it. */
+static void a_peer_sends_no_more_than_it_was_told(void **state)
+{
+    static const uint8_t payload[4];
+    static struct model model;
+    struct mrail_head head = {.type = MRAIL_DATA, .to = 1};
+    struct flow *flow = &model.side[0].flow;
+    const char *wrong;
+
+    model_open(&model, 2, 1);
+    model_send(&model, 1, 2 * FLOW_WINDOW, 4, 2 * FLOW_WINDOW);
+    flow->shut = true;
+    for (head.serial = 0; head.serial < FLOW_WINDOW; head.serial++) {
+        uint8_t message[4] = {(uint8_t)head.serial, (uint8_t)(head.serial >> 8)};
+
+        assert_null(flow_receive(flow, 1, &head, message, sizeof(message), model.now));
+        flow_run(flow, model.now);
+    }
+    wrong = flow_receive(flow, 1, &head, payload, sizeof(payload), model.now);
+    assert_non_null(wrong);
+    assert_string_equal(wrong, "a message beyond the room that was told");
+    assert_int_equal(flow->in.next, FLOW_WINDOW);
+    model_close(&model);
+}
+
 static void an_answer_to_no_probe_is_nothing(void **state)
 {
     static struct model model;
@@ -176,6 +201,7 @@ int main(void)
         cmocka_unit_test(wild_heads_are_refused),
         cmocka_unit_test(keys_of_rails_that_there_are_not_are_refused),
         cmocka_unit_test(wild_packets_change_nothing),
+        cmocka_unit_test(a_peer_sends_no_more_than_it_was_told),
         cmocka_unit_test(an_answer_to_no_probe_is_nothing),
     };
 
