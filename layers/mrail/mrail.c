@@ -60,6 +60,16 @@ static const struct param_def params[] = {
                 "it lets peers wait.",
     },
     {
+        .key = "strangers",
+        .type = PARAM_INT,
+        .default_text = "16384",
+        .min = 16,
+        .max = 1000000,
+        .help = "Peers that an endpoint knows and its address vector does not. When there are so "
+                "many, those with nothing under way are forgotten, once a second; one that sends "
+                "again then has to begin anew.",
+    },
+    {
         .key = "policy",
         .type = PARAM_LIST,
         .check = mrail_policy_check,

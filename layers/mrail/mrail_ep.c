@@ -366,6 +366,7 @@ static void init_config(struct mrail_ep *ep, const struct params *params)
                       sizeof(why)); /* it was checked */
     ep->config.policies = ep->policies;
     ep->up.saved_most = (size_t)params_int(params, "saved");
+    ep->strangers_most = (size_t)params_int(params, "strangers");
     ep->up.copy_size = ep->up.info->tx_attr->inject_size;
     if (ep->up.copy_size > MRAIL_INJECT || !ep->up.copy_size)
         ep->up.copy_size = MRAIL_INJECT;

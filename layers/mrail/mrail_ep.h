@@ -153,6 +153,8 @@ struct mrail_ep {
     struct peer_map map;
     struct mrail_peer *buckets[MRAIL_BUCKETS];
     struct ids numbers;
+    size_t strangers, strangers_most; /* peers that the AV does not have */
+    uint64_t forgot; /* ns: when strangers with nothing under way were forgotten last */
     uint64_t last_epoch;
     bool enabled, driven, closing;
     bool abandons;          /* a way is abandoned */

@@ -12,6 +12,8 @@
 _Static_assert(sizeof(struct mrail_peer) + 2 * sizeof(struct mrail_peer_rail) <= 128,
                "a peer with two rails that rests");
 
+#define FORGET_EVERY UINT64_C(1000000000) /* ns */
+
 static uint32_t hash_of(const struct mrail_ep *ep, const uint8_t *name)
 {
     return hash_fold(hash_bytes(HASH_START, name, ep->name_size));
@@ -138,6 +140,7 @@ static int init_peer(struct mrail_peer *peer, struct mrail_ep *ep, const uint8_t
     free(addr);
     number = rc ? IDS_NONE : ids_add(&ep->numbers, peer);
     if (number != IDS_NONE) {
+        ep->strangers += peer->addr == MRAIL_NO_ADDR;
         mrail_intro_renew(&peer->intro, (uint32_t)number, clock_epoch(&ep->last_epoch));
         return 0;
     }
@@ -167,8 +170,10 @@ static int get(struct mrail_ep *ep, const uint8_t *name, struct mrail_peer **ret
 }
 
 /* The name of one that rests is there, or in the AV. */
-static void set_addr(struct mrail_peer *peer, uint32_t addr)
+static void set_addr(struct mrail_ep *ep, struct mrail_peer *peer, uint32_t addr)
 {
+    ep->strangers -= peer->addr == MRAIL_NO_ADDR;
+    ep->strangers += addr == MRAIL_NO_ADDR;
     if (peer->rest.rests && addr != MRAIL_NO_ADDR) {
         free(peer->name);
         peer->name = NULL;
@@ -195,7 +200,7 @@ static __attribute__((noinline)) int get_at(struct mrail_ep *ep, fi_addr_t addr,
             return rc;
         *slot = peer;
         if (peer->addr == MRAIL_NO_ADDR)
-            set_addr(peer, (uint32_t)addr);
+            set_addr(ep, peer, (uint32_t)addr);
     }
     *session = mrail_session_wake(ep, peer);
     return *session ? 0 : -FI_ENOMEM;
@@ -220,17 +225,75 @@ void mrail_peer_renew(struct mrail_ep *ep, struct mrail_peer *peer)
     mrail_intro_renew(&peer->intro, (uint32_t)number, clock_epoch(&ep->last_epoch));
 }
 
+static void drop(struct mrail_ep *ep, struct mrail_peer **at)
+{
+    struct mrail_peer *peer = *at;
+
+    *at = peer->next;
+    ep->strangers -= peer->addr == MRAIL_NO_ADDR;
+    ids_remove(&ep->numbers, peer->intro.number);
+    leave_rails(ep, peer);
+    if (peer->rest.rests)
+        free(peer->name);
+    else
+        mrail_session_free(peer->session);
+    free(peer);
+}
+
+/* ---- Strangers ---- */
+
+/* Nothing is under way with it or owed to it, and it is not about to be run. */
+static bool is_idle(const struct mrail_peer *peer)
+{
+    const struct mrail_session *session = mrail_session_of(peer);
+
+    return !session || (!flow_busy(&session->flow) && !session->flow.kept && !session->flow.owed &&
+                        list_empty(&session->ready));
+}
+
+/* One that sends again is told that the state which it knows has ended. */
+static void forget_strangers(struct mrail_ep *ep)
+{
+    for (size_t i = 0; i < MRAIL_BUCKETS; i++) {
+        for (struct mrail_peer **at = &ep->buckets[i]; *at;) {
+            if ((*at)->addr == MRAIL_NO_ADDR && is_idle(*at))
+                drop(ep, at);
+            else
+                at = &(*at)->next;
+        }
+    }
+}
+
+/* Is there room for one more? A peer may introduce any number of others. */
+static bool takes_stranger(struct mrail_ep *ep)
+{
+    uint64_t now;
+
+    if (ep->strangers < ep->strangers_most)
+        return true;
+    now = clock_ns();
+    if (now < ep->forgot + FORGET_EVERY)
+        return false;
+    ep->forgot = now;
+    forget_strangers(ep);
+    return ep->strangers < ep->strangers_most;
+}
+
 /* ---- Who sends ---- */
 
-/* An introduction. One that finds no memory for its peer is lost as on a rail: the peer asks again,
- * and what it sent before that leaves again. */
+/* An introduction. One that finds no memory or room for its peer is lost as on a rail: the peer
+ * asks again, and what it sent before that leaves again. */
 static struct mrail_session *introduced(struct mrail_ep *ep, const struct mrail_head *head)
 {
     struct mrail_session *session;
     enum mrail_intro_fate fate;
     struct mrail_peer *peer;
 
-    if (head->addr_len != ep->name_size || get(ep, head->addr, &peer))
+    if (head->addr_len != ep->name_size)
+        return NULL;
+    if (!find(ep, head->addr) && addr_of(ep, head->addr) == MRAIL_NO_ADDR && !takes_stranger(ep))
+        return NULL;
+    if (get(ep, head->addr, &peer))
         return NULL;
     session = mrail_session_wake(ep, peer);
     if (!session)
@@ -267,20 +330,6 @@ static void take_away(struct mrail_ep *ep, fi_addr_t addr)
         *peer_map_slot(&ep->map, addr) = NULL;
 }
 
-static void drop(struct mrail_ep *ep, struct mrail_peer **at)
-{
-    struct mrail_peer *peer = *at;
-
-    *at = peer->next;
-    ids_remove(&ep->numbers, peer->intro.number);
-    leave_rails(ep, peer);
-    if (peer->rest.rests)
-        free(peer->name);
-    else
-        mrail_session_free(peer->session);
-    free(peer);
-}
-
 /* One of which the address was removed goes when nothing is under way with it. */
 static bool is_to_go(const struct mrail_ep *ep, const struct mrail_peer *peer, bool was_known)
 {
@@ -302,7 +351,7 @@ static void resolve_all(struct mrail_ep *ep, bool removed)
             bool was_known = peer->addr != MRAIL_NO_ADDR;
 
             if (!was_known || removed)
-                set_addr(peer, addr_of(ep, mrail_peer_name(ep, peer)));
+                set_addr(ep, peer, addr_of(ep, mrail_peer_name(ep, peer)));
             if (is_to_go(ep, peer, was_known))
                 drop(ep, at);
             else
