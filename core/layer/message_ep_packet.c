@@ -85,21 +85,30 @@ void message_packet_drop(struct message_packet *packet)
     free(packet);
 }
 
+static void copy(struct message_packet *packet, const struct message_packet *bare)
+{
+    const struct message_wire *wire = bare->ep->wire;
+    struct mr_buffer buffer = packet->buffer;
+
+    if (wire->packet_copy)
+        wire->packet_copy(packet, bare);
+    else
+        memcpy(packet, bare, wire->packet_size + bare->len);
+    packet->buffer = buffer;
+    packet->bare = false;
+}
+
 /* False: there is none for it. */
 static bool equip(struct message_packet *bare)
 {
     struct message_ep *ep = bare->ep;
     struct message_packet *packet = mr_pool_get(&ep->packets);
-    struct mr_buffer buffer;
 
     if (!packet) {
         message_packet_none(ep);
         return false;
     }
-    buffer = packet->buffer;
-    memcpy(packet, bare, ep->wire->packet_size + bare->len);
-    packet->buffer = buffer;
-    packet->bare = false;
+    copy(packet, bare);
     list_init(&packet->link);
     list_attach_before(&packet->link, &bare->link);
     ep->outgoing++;

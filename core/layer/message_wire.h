@@ -64,6 +64,9 @@ struct message_wire {
     void (*flush)(struct message_peer *peer, bool more);
     void (*sent)(struct message_packet *packet, int err);
     void (*dropped)(struct message_packet *packet);
+    /* `to` becomes what `from` is, which waits in the peer's `out`. NULL: that ends `len` bytes
+     * behind packet_size, and nothing points into it. */
+    void (*packet_copy)(struct message_packet *to, const struct message_packet *from);
     /* prov_errno of an operation that ends with err, with ep->code; NULL: err. */
     int (*code)(const struct message_ep *ep, int err);
     /* A peer's lower has written into our memory, and had a receive for the data that tells of it:

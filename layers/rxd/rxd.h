@@ -260,20 +260,25 @@ bool rxd_take_quick(struct rxd_peer *peer, struct rxd_records *records);
 /* Where a record, with its payload, is written; NULL without memory. It is sent with the next
  * flush. */
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence);
-struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes);
+/* any: it cannot be refused any more, so it may wait for memory that the lower takes packets from
+ * (message_packet_get_any). */
+struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes, bool any);
 /* An ordered one for a request that is longer than a packet of the lower's, and leaves as several;
  * NULL without memory. */
 struct rxd_packet *rxd_out_long(struct rxd_peer *peer, size_t bytes, bool fence);
-/* An ordered one behind all others, for bytes that were not asked for; NULL without memory. */
-struct rxd_packet *rxd_out_behind(struct rxd_peer *peer);
+/* That packet becomes an ordered one behind all others. */
+struct rxd_packet *rxd_out_behind(struct rxd_peer *peer, struct message_packet *base);
+/* An entry of struct message_wire. */
+void rxd_packet_copy(struct message_packet *to, const struct message_packet *from);
 /* A packet for a message that nothing waits before, in no queue; NULL without memory. */
 struct rxd_packet *rxd_out_lone(struct rxd_peer *peer);
 /* Sends it, of which nothing else is remembered: false, and it is gone, where the lower does not
  * take it now. */
 bool rxd_out_send_lone(struct rxd_packet *packet);
-/* A record, whose payload goes where the result says; NULL without memory. */
+/* An answer, whose payload goes where the result says, as rxd_out_urgent; NULL: there is no memory
+ * at all. */
 uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record);
-/* A record of no payload. Breaks the peer without memory. */
+/* The same of no payload. Breaks the peer without memory. */
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct message_peer *peer, uint32_t id, int err);
 void rxd_out_gone(struct message_peer *peer, uint32_t taker);
@@ -302,8 +307,11 @@ void rxd_pull(struct message_taker *taker);
 bool rxd_makes_trains(const struct rxd_peer *peer);
 /* How many bytes may leave behind a message that is posted, unasked. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
-/* Queues so many, from op's move on, behind its request. Breaks the peer without memory. */
-void rxd_follow(struct rxd_op *op, size_t follows);
+/* Packets for so many, into an empty list, each of as many bytes as the result says; 0: there is no
+ * memory for them. */
+size_t rxd_follow_reserve(const struct rxd_op *op, size_t follows, struct list *packets);
+/* Queues them, with bytes from op's move on, behind its request. */
+void rxd_follow(struct rxd_op *op, size_t follows, size_t room, struct list *packets);
 /* DATA, whose payload is in the record, or in several places. */
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
 const char *rxd_take_parts(struct rxd_peer *peer, const struct rxd_record *record,

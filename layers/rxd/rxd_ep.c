@@ -182,6 +182,7 @@ static const struct message_wire wire = {
     .flush = rxd_flush,
     .sent = rxd_sent,
     .dropped = rxd_dropped,
+    .packet_copy = rxd_packet_copy,
     .packet = rxd_in_packet,
     .run = rxd_run,
     .start = rxd_start,

@@ -96,7 +96,8 @@ static void put_piece(struct rxd_packet *packet, struct message_move *move,
 size_t rxd_piece(struct message_move *move, size_t len)
 {
     struct rxd_record record = {.kind = RXD_DATA, .id = move->taker, .size = move->at, .len = len};
-    struct rxd_packet *packet = rxd_out_urgent(rxd_peer_of(move->peer), RXD_RECORD_SIZE + len);
+    struct rxd_packet *packet =
+        rxd_out_urgent(rxd_peer_of(move->peer), RXD_RECORD_SIZE + len, false);
 
     if (packet)
         put_piece(packet, move, &record);
@@ -124,23 +125,35 @@ size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
     return train && most > train && post->len > RXD_FIRST + most ? most / train * train : most;
 }
 
-void rxd_follow(struct rxd_op *op, size_t follows)
+size_t rxd_follow_reserve(const struct rxd_op *op, size_t follows, struct list *packets)
+{
+    size_t room = rxd_piece_room(&op->base.move);
+
+    for (size_t at = 0; at < follows; at += room) {
+        struct message_packet *packet = message_packet_get(op->base.handle.peer);
+
+        if (!packet) {
+            message_packets_put(packets);
+            return 0;
+        }
+        list_attach(&packet->link, packets);
+    }
+    return room;
+}
+
+void rxd_follow(struct rxd_op *op, size_t follows, size_t room, struct list *packets)
 {
     struct message_move *move = &op->base.move;
     struct rxd_record record = {.kind = RXD_FOLLOW, .id = message_handle_id(&op->base.handle)};
-    size_t room = rxd_piece_room(move);
 
     op->unasked = move->at;
     for (; follows; follows -= record.len) {
-        struct rxd_packet *packet = rxd_out_behind(rxd_peer_of(move->peer));
+        struct message_packet *packet = list_item(packets->next, struct message_packet, link);
 
-        if (!packet) {
-            message_peer_break(move->peer, FI_ENOMEM, "no memory for a packet");
-            return;
-        }
+        list_detach(&packet->link);
         record.size = move->at;
         record.len = follows < room ? follows : room;
-        put_piece(packet, move, &record);
+        put_piece(rxd_out_behind(rxd_peer_of(move->peer), packet), move, &record);
         move->at = move->limit = move->at + record.len;
     }
 }

@@ -4,11 +4,14 @@
  * that are posted while the lower is full, the window closed, or with FI_MORE share a packet. Heads
  * are written when a packet leaves.
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "layers/rxd/rxd.h"
 
-static struct rxd_packet *equip(struct rxd_peer *peer, struct message_packet *base, bool ordered)
+static struct rxd_packet *packet_init(struct rxd_peer *peer, struct message_packet *base,
+                                      bool ordered)
 {
     struct rxd_packet *packet = rxd_packet_of(base);
 
@@ -23,45 +26,35 @@ static struct rxd_packet *equip(struct rxd_peer *peer, struct message_packet *ba
     return packet;
 }
 
+/* The last packet of the queue, if so many bytes fit; or NULL. */
+static struct rxd_packet *last_with_room(const struct rxd_peer *peer, const struct list *queue,
+                                         size_t bytes)
+{
+    struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, base.link);
+    bool fits = !list_empty(queue) && !last->base.move && !last->base.apart &&
+                bytes <= rxd_ep_of(peer->base.ep)->room - last->base.len;
+
+    return fits ? last : NULL;
+}
+
 static struct rxd_packet *packet_get(struct rxd_peer *peer, bool ordered)
 {
     struct message_packet *base = message_packet_get(&peer->base);
 
-    return base ? equip(peer, base, ordered) : NULL;
-}
-
-static struct rxd_packet *packet_with_room(struct rxd_peer *peer, struct list *queue, bool ordered,
-                                           size_t bytes, bool fence)
-{
-    struct rxd_packet *last = list_item(queue->prev, struct rxd_packet, base.link);
-
-    if (!list_empty(queue) && !fence && !last->base.move && !last->base.apart &&
-        bytes <= rxd_ep_of(peer->base.ep)->room - last->base.len)
-        return last;
-    last = packet_get(peer, ordered);
-    if (!last)
-        return NULL;
-    last->fence = fence;
-    list_attach(&last->base.link, queue);
-    return last;
+    return base ? packet_init(peer, base, ordered) : NULL;
 }
 
 struct rxd_packet *rxd_out_ordered(struct rxd_peer *peer, size_t bytes, bool fence)
 {
-    return packet_with_room(peer, &peer->ordered, true, bytes, fence);
-}
-
-struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes)
-{
-    return packet_with_room(peer, &peer->base.out, false, bytes, false);
-}
-
-struct rxd_packet *rxd_out_behind(struct rxd_peer *peer)
-{
-    struct rxd_packet *packet = packet_get(peer, true);
+    struct rxd_packet *packet = fence ? NULL : last_with_room(peer, &peer->ordered, bytes);
 
     if (packet)
-        list_attach(&packet->base.link, &peer->ordered);
+        return packet;
+    packet = packet_get(peer, true);
+    if (!packet)
+        return NULL;
+    packet->fence = fence;
+    list_attach(&packet->base.link, &peer->ordered);
     return packet;
 }
 
@@ -74,16 +67,52 @@ struct rxd_packet *rxd_out_long(struct rxd_peer *peer, size_t bytes, bool fence)
 
     if (!base)
         return NULL;
-    packet = equip(peer, base, true);
+    packet = packet_init(peer, base, true);
     packet->fence = fence;
     list_attach(&packet->base.link, &peer->ordered);
     return packet;
 }
 
+struct rxd_packet *rxd_out_urgent(struct rxd_peer *peer, size_t bytes, bool any)
+{
+    struct rxd_packet *packet = last_with_room(peer, &peer->base.out, bytes);
+    struct message_packet *base;
+
+    if (packet)
+        return packet;
+    base = any ? message_packet_get_any(&peer->base) : message_packet_get(&peer->base);
+    if (!base)
+        return NULL;
+    packet = packet_init(peer, base, false);
+    list_attach(&base->link, &peer->base.out);
+    return packet;
+}
+
+struct rxd_packet *rxd_out_behind(struct rxd_peer *peer, struct message_packet *base)
+{
+    struct rxd_packet *packet = packet_init(peer, base, true);
+
+    list_attach(&base->link, &peer->ordered);
+    return packet;
+}
+
+void rxd_packet_copy(struct message_packet *to, const struct message_packet *from)
+{
+    struct rxd_packet *packet = rxd_packet_of(to);
+    const struct rxd_packet *bare = rxd_packet_of(from);
+    size_t at = (size_t)(bare->records - bare->bytes);
+
+    memcpy(packet, bare, sizeof(*packet));
+    memcpy(packet->bytes + at, bare->records, from->len);
+    packet->records = packet->bytes + at;
+    list_init(&packet->ops);
+    list_init(&packet->early);
+}
+
 uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record)
 {
     size_t size = rxd_record_size(record) + record->len;
-    struct rxd_packet *packet = rxd_out_urgent(peer, size);
+    struct rxd_packet *packet = rxd_out_urgent(peer, size, true);
     uint8_t *payload;
 
     if (!packet)
@@ -291,9 +320,18 @@ static bool flush_ordered(struct rxd_peer *peer, bool more)
 void rxd_flush(struct message_peer *base, bool more)
 {
     struct rxd_peer *peer = rxd_peer_of(base);
-    bool all = list_empty(&base->broken) && flush_urgent(peer, more) && flush_ordered(peer, more);
+    bool all = list_empty(&base->broken);
+    struct list rest;
 
-    while (all && owes_answer(peer) && rxd_out_urgent(peer, 0))
+    list_init(&rest);
+    if (__builtin_expect(base->ep->bare, 0) && all)
+        message_packets_equip(base, &rest);
+    all = all && flush_urgent(peer, more) && flush_ordered(peer, more);
+    if (__builtin_expect(!list_empty(&rest), 0)) {
+        list_join(&rest, &base->out);
+        all = false;
+    }
+    while (all && owes_answer(peer) && rxd_out_urgent(peer, 0, false))
         all = flush_urgent(peer, more);
     if (!all && list_empty(&base->broken))
         message_peer_stall(base);

@@ -103,7 +103,7 @@ static void drop_packets(struct rxd_peer *peer)
     list_init(&old);
     list_join(&peer->ordered, &old);
     list_join(&peer->base.out, &old);
-    list_for_each (item, &old) {
+    list_for_each_safe (item, after, &old) {
         struct rxd_packet *packet = list_item(item, struct rxd_packet, base.link);
 
         list_join(&packet->early, &packet->ops);
@@ -111,9 +111,9 @@ static void drop_packets(struct rxd_peer *peer)
             list_detach(packet->ops.next);
         if (packet->base.move)
             packet->base.move->pending--;
+        message_packet_drop(&packet->base);
     }
-    list_join(&peer->held, &old);
-    message_packets_put(&old);
+    message_packets_put(&peer->held);
 }
 
 void rxd_peer_reset(struct message_peer *base, int err)
@@ -136,7 +136,7 @@ void rxd_peer_reset(struct message_peer *base, int err)
 
 void rxd_peer_ask(struct message_peer *base)
 {
-    if (!rxd_out_urgent(rxd_peer_of(base), 0))
+    if (!rxd_out_urgent(rxd_peer_of(base), 0, false))
         return;
     rxd_peer_of(base)->known &= (uint8_t)~RXD_KNOWS_US;
     message_peer_attend(base);

@@ -155,18 +155,32 @@ static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_reco
         record->follows = (uint32_t)left;
 }
 
+/* Packets for the bytes that follow; as many of each as the result. Without memory none follow. */
+static size_t reserve(const struct rxd_op *op, struct rxd_record *record, struct list *packets)
+{
+    size_t room = rxd_follow_reserve(op, record->follows, packets);
+
+    if (!room) {
+        record->flags &= (uint8_t)~RXD_FOLLOWED;
+        record->follows = 0;
+    }
+    return room;
+}
+
 /* A message or a write. */
 static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *posting,
                            struct rxd_record *record)
 {
     const struct op *post = posting->op;
     bool message = record->kind == RXD_MSG;
-    size_t len = post->len;
+    size_t len = post->len, room = 0;
+    struct list behind;
     struct rxd_lent lent;
     bool answered, early;
     struct rxd_op *op;
     uint8_t *payload;
 
+    list_init(&behind);
     lent.count = 0;
     divide(peer, post, record, &lent);
     if (post->flags & OP_DELIVERED && message)
@@ -183,17 +197,21 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
         op->lent[i] = lent.mr[i];
     op->base.len = op->base.move.total = len;
     record->id = message_handle_id(&op->base.handle);
+    op->base.move.direct = record->len < len && rxd_ep_of(peer->base.ep)->gathers;
+    if (record->follows)
+        room = reserve(op, record, &behind);
     payload = put_request(op, post, record, early);
-    if (!payload)
+    if (!payload) {
+        message_packets_put(&behind);
         return message_op_give_up(&op->base);
+    }
     iov_gather(post->iov, post->count, 0, payload, record->len);
     if (record->len == len)
         return 0;
     message_op_copy_segments(&op->base, post);
-    op->base.move.direct = rxd_ep_of(peer->base.ep)->gathers;
     op->base.move.at = op->base.move.limit = record->len;
     if (record->follows)
-        rxd_follow(op, record->follows);
+        rxd_follow(op, record->follows, room, &behind);
     return 0;
 }
 

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets out while the lower registers no memory for more of them. */
+#include <limits.h>
+#include <string.h>
+
+#include <rdma/fi_errno.h>
+
+#include "tests/layers/rxd/bare.h"
+
+enum {
+    ROOM = 512,
+    HEADS = 64,
+    PACKETS = 3,
+    ANSWERS = 100,
+};
+
+static ssize_t take_read(struct fid_ep *fid, const struct fi_msg_rma *msg, uint64_t flags)
+{
+    return -FI_ENOSYS;
+}
+
+static int set_option(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+/* A packet of the lower's has as many bytes as one of ours. */
+static int get_option(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    return -FI_ENOPROTOOPT;
+}
+
+static struct message_packet *taken[PACKETS];
+
+/* So many of the packets are there, and there will be no more. */
+static int open_with(unsigned left)
+{
+    static const struct message_wire wire = {
+        .name = "rxd", .packet_size = sizeof(struct rxd_packet), .packet_copy = rxd_packet_copy};
+    static const struct bare_lower lower = {take_read, set_option};
+
+    memset(&ep, 0, sizeof(ep));
+    memset(&peer, 0, sizeof(peer));
+    memset(taken, 0, sizeof(taken));
+    bare_open(&wire, &lower, HEADS + ROOM, PACKETS);
+    ep.base.lower->ops->getopt = get_option;
+    ep.room = ROOM;
+    ep.heads = HEADS;
+    for (unsigned i = 0; i < PACKETS; i++) {
+        taken[i] = message_packet_get(&peer.base);
+        assert_non_null(taken[i]);
+    }
+    for (unsigned i = 0; i < left; i++) {
+        message_packet_put(taken[i]);
+        taken[i] = NULL;
+    }
+    ep.base.packets.skip = UINT_MAX;
+    return 0;
+}
+
+/* Answers as they were given, from number `first` on; the next one's number. */
+static unsigned read_answers(const struct message_packet *base, unsigned first)
+{
+    const struct rxd_packet *packet = rxd_packet_of(base);
+    struct rxd_record record;
+
+    assert_false(base->bare);
+    assert_true(packet->records >= packet->bytes + HEADS);
+    for (size_t at = 0; at < base->len; at += RXD_RECORD_SIZE) {
+        size_t size = 0;
+
+        assert_null(rxd_record_get(packet->records + at, base->len - at, false, &record, &size));
+        assert_int_equal(size, RXD_RECORD_SIZE);
+        assert_int_equal(record.kind, RXD_DONE);
+        assert_int_equal(record.id, first);
+        assert_int_equal(record.size, first % 7);
+        first++;
+    }
+    return first;
+}
+
+static size_t waiting(void)
+{
+    size_t count = 0;
+
+    list_for_each (item, &peer.base.out)
+        count++;
+    return count;
+}
+
+/* No answer is lost, and none ends the peer; each packet of the lower's that comes back takes what
+ * waits longest. */
+static void answers_wait_for_a_packet(void **state)
+{
+    unsigned next = 0;
+    struct list rest;
+
+    open_with(1);
+    for (unsigned i = 0; i < ANSWERS; i++)
+        rxd_out_done(&peer.base, i, (int)(i % 7));
+    assert_true(list_empty(&peer.base.broken));
+    assert_true(waiting() > PACKETS);
+    assert_int_equal(ep.base.bare, waiting() - 1);
+    for (unsigned i = 0; next < ANSWERS; i++) {
+        struct message_packet *packet;
+
+        list_init(&rest);
+        message_packets_equip(&peer.base, &rest);
+        assert_int_equal(waiting(), 1);
+        packet = list_item(peer.base.out.next, struct message_packet, link);
+        next = read_answers(packet, next);
+        message_packet_put(packet); /* it was sent */
+        assert_true(list_empty(&peer.base.out));
+        list_join(&rest, &peer.base.out);
+        assert_true(i < ANSWERS);
+    }
+    assert_int_equal(ep.base.bare, 0);
+    assert_int_equal(waiting(), 0);
+    bare_close(NULL);
+}
+
+static size_t used(void)
+{
+    return ep.base.packets.used;
+}
+
+/* Bytes are announced with a message, so all packets for them are there, or none is taken. */
+static void bytes_follow_if_all_have_packets(void **state)
+{
+    struct rxd_op op = {.base.handle.peer = &peer.base, .base.move.peer = &peer.base};
+    struct list packets;
+    size_t room;
+
+    open_with(2);
+    list_init(&packets);
+    room = rxd_follow_reserve(&op, 1, &packets);
+    assert_int_equal(room, HEADS + ROOM - HEADS - RXD_RECORD_SIZE);
+    assert_int_equal(used(), 2);
+    message_packets_put(&packets);
+    assert_int_equal(rxd_follow_reserve(&op, 2 * room + 1, &packets), 0);
+    assert_true(list_empty(&packets));
+    assert_int_equal(used(), 1);
+    assert_int_equal(rxd_follow_reserve(&op, 2 * room, &packets), room);
+    assert_int_equal(used(), 3);
+    message_packets_put(&packets);
+    assert_true(list_empty(&peer.base.broken));
+    assert_int_equal(peer.next_out, 0); /* the request comes before them */
+    bare_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_wait_for_a_packet),
+        cmocka_unit_test(bytes_follow_if_all_have_packets),
+    };
+
+    return cmocka_run_group_tests_name("rxd: packets", tests, NULL, NULL);
+}
