@@ -169,7 +169,8 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
 }
 
 /* Has the packet, of which the `first` bytes of `len` are at raw, no introduction, and is all of it
- * one DATA or FOLLOW? Then that is *record, whose payload begins behind both heads. */
+ * one DATA or FOLLOW that rxd_record_get would take? Then that is *record, whose payload begins
+ * behind both heads. */
 static inline bool rxd_bytes_get(const uint8_t *raw, size_t first, size_t len,
                                  struct rxd_record *record)
 {
@@ -177,7 +178,7 @@ static inline bool rxd_bytes_get(const uint8_t *raw, size_t first, size_t len,
     const uint8_t *at = raw + RXD_HEAD_SIZE;
     bool ordered;
 
-    if (first < heads || len - heads > RXD_PAYLOAD_MAX || raw[3] & ~RXD_ORDERED)
+    if (first < heads || len - heads - 1 >= RXD_PAYLOAD_MAX || raw[3] & ~RXD_ORDERED)
         return false;
     ordered = raw[3];
     if (get32(at) != ((ordered ? RXD_FOLLOW : RXD_DATA) | (uint32_t)(len - heads) << 16))
@@ -186,7 +187,7 @@ static inline bool rxd_bytes_get(const uint8_t *raw, size_t first, size_t len,
     record->id = get32(at + 4);
     record->size = get64(at + 8);
     record->len = len - heads;
-    return true;
+    return record->size <= UINT64_MAX - record->len;
 }
 
 /* The segments of a record, which was read from a packet; its bytes are still valid. */

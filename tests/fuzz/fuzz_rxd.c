@@ -77,6 +77,20 @@ static void check_head(const struct rxd_head *head)
     must(rxd_name_equal(&again.name, &head->name));
 }
 
+/* A packet that is known by its first part is what its records say. */
+static void check_lone(const uint8_t *raw, size_t size)
+{
+    struct rxd_record lone, record;
+    size_t len;
+
+    if (!rxd_bytes_get(raw, size, size, &lone))
+        return;
+    must(!rxd_record_get(raw + RXD_HEAD_SIZE, size - RXD_HEAD_SIZE, raw[3], &record, &len));
+    must(len == size - RXD_HEAD_SIZE);
+    must(record.kind == lone.kind && record.flags == lone.flags && record.id == lone.id);
+    must(record.size == lone.size && record.len == lone.len);
+}
+
 static void check(const uint8_t *raw, size_t size)
 {
     struct rxd_head head = {0};
@@ -85,6 +99,7 @@ static void check(const uint8_t *raw, size_t size)
     if (rxd_head_get(raw, size, &head))
         return;
     check_head(&head);
+    check_lone(raw, size);
     ordered = head.flags & RXD_ORDERED;
     for (size_t at = rxd_head_size(&head), len; at < size; at += len) {
         struct rxd_record record;

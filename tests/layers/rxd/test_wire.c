@@ -534,6 +534,12 @@ static void a_packet_of_bytes_is_known_by_its_first_part(void **state)
     }
 }
 
+static void put64_at(uint8_t *raw, uint64_t value)
+{
+    for (int i = 0; i < 8; i++)
+        raw[i] = (uint8_t)(value >> (8 * i));
+}
+
 static void a_packet_of_anything_else_is_not(void **state)
 {
     for (unsigned kind = 0; kind < 256; kind++) {
@@ -560,6 +566,22 @@ static void a_packet_of_anything_else_is_not(void **state)
             assert_true(is_refused(HEADS, len));
         }
     }
+}
+
+static void a_packet_of_bytes_that_cannot_be_is_not(void **state)
+{
+    static const enum rxd_kind kinds[] = {RXD_DATA, RXD_FOLLOW};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t len = put_lone(kinds[i], 0);
+
+        assert_true(is_refused(HEADS, len)); /* it has none */
+        len = put_lone(kinds[i], 100);
+        put64_at(lone + RXD_HEAD_SIZE + 8, UINT64_MAX - 99);
+        assert_true(is_refused(HEADS, len)); /* beyond all memory */
+        put64_at(lone + RXD_HEAD_SIZE + 8, UINT64_MAX - 100);
+        assert_false(is_refused(HEADS, len));
+    }
     /* More than its record can say: what it says is 0. */
     put_lone(RXD_DATA, 0);
     assert_true(is_refused(HEADS, HEADS + RXD_PAYLOAD_MAX + 1));
@@ -580,6 +602,7 @@ int main(void)
         cmocka_unit_test(proposals_have_a_view_and_no_records),
         cmocka_unit_test(a_packet_of_bytes_is_known_by_its_first_part),
         cmocka_unit_test(a_packet_of_anything_else_is_not),
+        cmocka_unit_test(a_packet_of_bytes_that_cannot_be_is_not),
     };
 
     return cmocka_run_group_tests_name("rxd: wire", tests, NULL, NULL);
