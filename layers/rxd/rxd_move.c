@@ -27,11 +27,14 @@ size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len, s
 
 /* ---- Out ---- */
 
-/* Memory of an access may be closed at any time, so its bytes are copied. */
+/* Memory of an access may be closed at any time, so its bytes are copied; so are few bytes, if they
+ * are no more than a packet has. */
 static void fill(struct rxd_packet *packet, const struct message_move *move, uint8_t *payload,
                  size_t len)
 {
-    if (!move->direct || len < RXD_DIRECT) {
+    size_t room = rxd_ep_of(packet->base.ep)->room - packet->base.len - RXD_RECORD_SIZE;
+
+    if (!move->direct || (len < RXD_DIRECT && len <= room)) {
         iov_gather(move->iov, move->iov_count, move->at, payload, len);
         packet->base.len += len;
     } else {

@@ -5,6 +5,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/seam.h"
 #include "tests/layers/rxd/bare.h"
 
 enum {
@@ -24,10 +25,18 @@ static int set_option(fid_t fid, int level, int name, const void *value, size_t 
     return -FI_ENOPROTOOPT;
 }
 
+static size_t train; /* bytes that the lower sends as several packets; 0: it knows of none */
+
 /* A packet of the lower's has as many bytes as one of ours. */
 static int get_option(fid_t fid, int level, int name, void *value, size_t *len)
 {
-    return -FI_ENOPROTOOPT;
+    struct packet_room *room = value;
+
+    if (name != OPT_PACKET_ROOM || !train)
+        return -FI_ENOPROTOOPT;
+    room->size = HEADS + ROOM;
+    room->train = train;
+    return 0;
 }
 
 static struct message_packet *taken[PACKETS];
@@ -55,6 +64,7 @@ static int open_with(unsigned left)
         taken[i] = NULL;
     }
     ep.base.packets.skip = UINT_MAX;
+    train = 0;
     return 0;
 }
 
@@ -148,11 +158,39 @@ static void bytes_follow_if_all_have_packets(void **state)
     bare_close(NULL);
 }
 
+/* Few bytes are copied behind their record, but not more than a packet has room for, which a train
+ * takes. */
+static void bytes_of_a_train_fit_their_packet(void **state)
+{
+    static uint8_t memory[2 * ROOM];
+    struct message_move move = {.peer = &peer.base, .direct = true, .iov_count = 1};
+    struct iovec iov = {memory, sizeof(memory)};
+    const size_t most = ROOM - RXD_RECORD_SIZE;
+
+    move.iov = &iov;
+    for (size_t len = most - 1; len <= most + 1; len++) {
+        const struct rxd_packet *packet;
+
+        open_with(1);
+        train = 100 * ROOM;
+        peer.trains = true;
+        assert_true(rxd_piece_room(&move) > sizeof(memory));
+        assert_int_equal(rxd_piece(&move, len), len);
+        packet = rxd_packet_of(list_item(peer.base.out.next, struct message_packet, link));
+        assert_true(packet->base.len <= ROOM);
+        assert_int_equal(packet->slice_count, len > most);
+        if (len > most)
+            assert_true(packet->slices[0].iov_base == memory && packet->slices[0].iov_len == len);
+        bare_close(NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_wait_for_a_packet),
         cmocka_unit_test(bytes_follow_if_all_have_packets),
+        cmocka_unit_test(bytes_of_a_train_fit_their_packet),
     };
 
     return cmocka_run_group_tests_name("rxd: packets", tests, NULL, NULL);
