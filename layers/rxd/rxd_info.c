@@ -32,6 +32,16 @@ size_t rxd_operand_size(const struct fi_info *lower)
     return size < REMOTE_OPERAND ? size : REMOTE_OPERAND;
 }
 
+/* An inject is in one packet, with the longest head and record. */
+static size_t inject_size(const struct fi_info *lower)
+{
+    const struct rxd_record record = {
+        .kind = RXD_WRITE, .flags = RXD_HAS_DATA | RXD_TO_CONTEXT, .place_count = RXD_PLACES};
+    size_t room = lower->ep_attr->max_msg_size - rxd_heads(lower) - rxd_record_size(&record);
+
+    return room < RXD_INJECT ? room : RXD_INJECT;
+}
+
 /* Endpoints say to their peers who they are. */
 static bool address_known(const struct fi_info *lower)
 {
@@ -44,11 +54,9 @@ static bool address_known(const struct fi_info *lower)
 
 int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_info **info)
 {
-    size_t half = lower->ep_attr->max_msg_size / 2;
-    const struct message_offer offer = {
+    struct message_offer offer = {
         .caps = FI_FENCE | FI_NAMED_RX_CTX,
         .order = ALL_ORDERS,
-        .inject_size = half < RXD_INJECT ? half : RXD_INJECT,
         .max_order_size = SIZE_MAX,
         .protocol = FI_PROTO_RXD,
         .protocol_version = RXD_VERSION,
@@ -66,6 +74,7 @@ int rxd_offer(const struct request *req, const struct fi_info *lower, struct fi_
                     "that packets can carry");
         return -FI_ENODATA;
     }
+    offer.inject_size = inject_size(lower);
     return message_describe(req, lower, &offer, info);
 }
 
