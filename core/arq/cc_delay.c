@@ -13,6 +13,7 @@
 enum {
     MARGIN_LEAST = 25 * 1000, /* ns of queue */
     SCALED = 200 * 1000,      /* ns more for a window of one packet, less by its square root */
+    SCALED_MOST = 300 * 1000, /* of it: windows of half a packet grow among others */
     LEAST_KEPT = 50,          /* percent of the window that a reduction leaves */
     GROWTH = 8                /* of congestion_grow */
 };
@@ -28,9 +29,9 @@ static uint64_t target(const struct congestion *cc, const struct rtt *rtt)
 {
     /* 16 times the root of packets */
     uint64_t packets16 = congestion_root(256 * cc->window / cc->packet);
-    uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / packets16 : SCALED;
+    uint64_t scaled = packets16 ? 16 * (uint64_t)SCALED / packets16 : SCALED_MOST;
 
-    return least_target(rtt) + (scaled < SCALED ? scaled : SCALED);
+    return least_target(rtt) + (scaled < SCALED_MOST ? scaled : SCALED_MOST);
 }
 
 static void reduce(struct congestion *cc, uint64_t percent)

@@ -67,10 +67,14 @@ void path_mtu_probe_lost(struct path_mtu *mtu, uint32_t bytes)
     mtu->probe = 0;
 }
 
-void path_mtu_acked(struct path_mtu *mtu, uint32_t bytes)
+void path_mtu_acked(struct path_mtu *mtu, struct path_mtu_came *came, uint32_t bytes, uint64_t sent)
 {
-    if (bytes > base(mtu))
+    if (bytes <= base(mtu))
+        return;
+    if (bytes >= mtu->least)
         mtu->losses = 0;
+    if (sent > came->sent || (sent == came->sent && bytes > came->bytes))
+        *came = (struct path_mtu_came){sent, bytes};
 }
 
 /* Falls to size, and does not look above it for a while. */
@@ -85,9 +89,16 @@ static void fall(struct path_mtu *mtu, uint32_t size)
     mtu->again = 0;
 }
 
-bool path_mtu_lost(struct path_mtu *mtu, uint32_t bytes)
+bool path_mtu_lost(struct path_mtu *mtu, const struct path_mtu_came *came, uint32_t bytes,
+                   uint64_t sent)
 {
-    if (bytes <= base(mtu) || bytes > mtu->size || ++mtu->losses < PATH_MTU_LOSSES)
+    if (bytes <= base(mtu) || bytes > mtu->size)
+        return false;
+    if (came->sent >= sent && came->bytes >= bytes)
+        return false;
+    if (!mtu->losses || bytes < mtu->least)
+        mtu->least = bytes;
+    if (++mtu->losses < PATH_MTU_LOSSES)
         return false;
     fall(mtu, base(mtu));
     return true;

@@ -118,6 +118,7 @@ struct session_traffic {
     struct flight flight;
     struct congestion congestion;
     struct pacer pacer;
+    struct path_mtu_came came;
     struct rtt rtt;
     uint64_t loss_at, timeout_at, asked_at;
     uint64_t took;    /* ns: the call that sent the last train */

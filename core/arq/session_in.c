@@ -51,7 +51,7 @@ static void packet_acked(struct session *session, const struct flight_packet *pa
         session->traffic->congestion.packet = session->mtu.size;
         return;
     }
-    path_mtu_acked(&session->mtu, packet->bytes);
+    path_mtu_acked(&session->mtu, &session->traffic->came, packet->bytes, packet->sent);
     if (packet->what)
         piece_acked(session, packet->what, packet->piece);
 }

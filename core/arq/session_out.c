@@ -579,7 +579,7 @@ static void packet_lost(void *arg, const struct flight_packet *packet)
         path_mtu_probe_lost(&session->mtu, packet->bytes);
         return;
     }
-    if (path_mtu_lost(&session->mtu, packet->bytes))
+    if (path_mtu_lost(&session->mtu, &session->traffic->came, packet->bytes, packet->sent))
         session->traffic->congestion.packet = session->mtu.size;
     session->traffic->congestion.ops->lost(&session->traffic->congestion, session->heard,
                                            packet->sent);
@@ -599,7 +599,7 @@ static void resend_oldest(struct session *session)
         flight_give_up(&session->traffic->flight, oldest);
         if (was.kind == KIND_PROBE)
             path_mtu_probe_lost(&session->mtu, was.bytes);
-        else if (path_mtu_lost(&session->mtu, was.bytes))
+        else if (path_mtu_lost(&session->mtu, &session->traffic->came, was.bytes, was.sent))
             session->traffic->congestion.packet = session->mtu.size;
         found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
     }

@@ -385,6 +385,61 @@ static void pacer_never_waits_for_minutes(void **state)
     assert_int_equal(pacer_interval(1000, 1, UINT64_MAX, false), PACER_LONGEST);
 }
 
+enum {
+    LOST = PATH_MTU_LOSSES,
+    NARROW = 1500,
+};
+
+static struct path_mtu wide(void)
+{
+    struct path_mtu mtu;
+
+    path_mtu_init(&mtu, 9000);
+    assert_int_equal(path_mtu_probe(&mtu, 1), 9000);
+    path_mtu_sent(&mtu);
+    path_mtu_probe_acked(&mtu, 9000);
+    return mtu;
+}
+
+/* A queue that is full takes some packets of a burst, and drops the others. */
+static void path_mtu_stays_where_packets_of_the_length_come(void **state)
+{
+    struct path_mtu mtu = wide();
+    struct path_mtu_came came = {0};
+
+    for (uint64_t sent = 10; sent < 20; sent++) {
+        path_mtu_acked(&mtu, &came, 9000, sent);
+        for (int i = 0; i < 3 * LOST; i++)
+            assert_false(path_mtu_lost(&mtu, &came, i % 2 ? 9000 : 5000, sent - (uint64_t)(i % 2)));
+    }
+    /* It came before they left, or was shorter: that tells nothing of them. */
+    for (int i = 0; i < LOST - 1; i++)
+        assert_false(path_mtu_lost(&mtu, &came, 9000, 20));
+    path_mtu_acked(&mtu, &came, NARROW, 21);
+    assert_true(path_mtu_lost(&mtu, &came, 9000, 21));
+    assert_int_equal(mtu.size, PATH_MTU_BASE);
+}
+
+/* Short ones, which the path takes still, come in between. */
+static void path_mtu_falls_beside_short_packets(void **state)
+{
+    struct path_mtu mtu = wide();
+    struct path_mtu_came came = {0};
+
+    for (int i = 0; i < LOST; i++) {
+        path_mtu_acked(&mtu, &came, NARROW, 10 + (uint64_t)i);
+        assert_int_equal(path_mtu_lost(&mtu, &came, 9000, 10 + (uint64_t)i), i == LOST - 1);
+    }
+    assert_int_equal(mtu.size, PATH_MTU_BASE);
+    /* One of their length ends the row. */
+    mtu = wide();
+    for (int i = 0; i < 3 * LOST; i++) {
+        assert_false(path_mtu_lost(&mtu, &came, 8000, 100 + 2 * (uint64_t)i));
+        if (i % 3 == 2)
+            path_mtu_acked(&mtu, &came, 8000, 101 + 2 * (uint64_t)i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +457,8 @@ int main(void)
         cmocka_unit_test(train_ends_where_a_header_differs),
         cmocka_unit_test(other_packets_are_no_train),
         cmocka_unit_test(path_mtu_below_the_base_is_not_believed),
+        cmocka_unit_test(path_mtu_stays_where_packets_of_the_length_come),
+        cmocka_unit_test(path_mtu_falls_beside_short_packets),
         cmocka_unit_test(pacer_never_waits_for_minutes),
     };
 

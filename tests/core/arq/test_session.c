@@ -481,8 +481,11 @@ static void many_begin_at_once(const struct congestion_ops *cc, uint64_t room, u
         sim_send(sim, a, EACH, SIZE);
     }
     sim_run(sim, 100 * SECOND, sim_busy);
-    for (unsigned i = 0; i < SENDERS; i++)
+    for (unsigned i = 0; i < SENDERS; i++) {
         all_arrived(sim, 2 * i);
+        /* Losses of a queue that is full are no black hole. */
+        assert_int_equal(sim->end[2 * i].session->mtu.size, 4096);
+    }
     goodput = (double)SENDERS * EACH * SIZE * 1e9 / (double)(sim->now - began) / (double)link.rate;
     print_message("%s, 64 into one, seed %lu: goodput %.3f, %lu of %lu dropped\n", cc->name,
                   (unsigned long)seed, goodput, (unsigned long)link.dropped,
@@ -495,7 +498,8 @@ static void incast_does_not_collapse(void **state)
 {
     for (size_t c = 0; congestion_all[c]; c++) {
         many_begin_at_once(congestion_all[c], 4000000, 50);
-        many_begin_at_once(congestion_all[c], 400000, 51);
+        for (uint64_t seed = 51; seed < 54; seed++)
+            many_begin_at_once(congestion_all[c], 400000, seed);
     }
 }
 
