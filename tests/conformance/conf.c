@@ -345,6 +345,21 @@ void conf_send_late(struct conf_late *late, struct conf_pair *pair, char out)
     conf_check(!pthread_create(&late->thread, NULL, send_late, late), "pthread_create");
 }
 
+void conf_fall_asleep(const struct conf_pair *pair, struct fid *fid)
+{
+    const long long end = conf_now_ms() + CONF_TIMEOUT_MS;
+    struct fi_cq_tagged_entry entry;
+    int rc;
+
+    while ((rc = fi_trywait(pair->home.fabric, &fid, 1)) == -FI_EAGAIN) {
+        ssize_t n = fi_cq_read(pair->b.rx, &entry, 1);
+
+        conf_check(n == -FI_EAGAIN, "nothing was sent, but fi_cq_read says %zd", n);
+        conf_check(conf_now_ms() < end, "it may never sleep");
+    }
+    conf_check(!rc, "fi_trywait: %s", fi_strerror(-rc));
+}
+
 void conf_late_join(struct conf_late *late)
 {
     pthread_join(late->thread, NULL);

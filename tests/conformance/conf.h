@@ -157,6 +157,9 @@ struct conf_late {
 };
 void conf_send_late(struct conf_late *late, struct conf_pair *pair, char out);
 void conf_late_join(struct conf_late *late);
+/* End b of the pair, which nothing is sent to, is read until fi_trywait lets its application sleep:
+ * a waiter may look for a while before, which takes the longer the more others want its core. */
+void conf_fall_asleep(const struct conf_pair *pair, struct fid *fid);
 
 /* How many receives may wait at one end, up to `wanted`. */
 size_t conf_receives(const struct conf_pair *pair, size_t wanted);
