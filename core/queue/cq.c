@@ -229,6 +229,11 @@ ssize_t cq_read_entered(struct cq *cq, struct progress *root, void *buf, size_t 
     return read_entered(cq, root, buf, count, NULL);
 }
 
+ssize_t cq_read_ring(struct cq *cq, struct progress *root, void *buf, size_t count)
+{
+    return read_ring(cq, root, buf, count, NULL);
+}
+
 ssize_t cq_read_end(struct cq *cq, struct progress *root, size_t got)
 {
     return end_direct(cq, root, got);

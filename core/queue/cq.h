@@ -123,6 +123,8 @@ int cq_control(struct fid *fid, int command, void *arg);
 extern const struct fi_ops_cq *const cq_ops;
 /* The whole of fi_cq_read. */
 ssize_t cq_read_entered(struct cq *cq, struct progress *root, void *buf, size_t count);
+/* The same of a queue that is not empty, or of no entries. */
+ssize_t cq_read_ring(struct cq *cq, struct progress *root, void *buf, size_t count);
 /* It gave as many entries by itself, or found that there were none. */
 ssize_t cq_read_end(struct cq *cq, struct progress *root, size_t count);
 

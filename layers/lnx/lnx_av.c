@@ -89,6 +89,7 @@ static int grow_paths(struct lnx_av *av, fi_addr_t index)
         grown[i] = (struct lnx_path){LNX_NO_ADDR, LNX_NO_BRANCH};
     av->paths = grown;
     av->path_count = count;
+    lnx_av_note(av->domain, LNX_AV_CHANGED);
     return 0;
 }
 

@@ -214,6 +214,7 @@ static int open_parts(struct lnx_domain *domain)
 
     if (rc)
         return rc;
+    list_init(&domain->unlocked);
     domain->mr_bits = info_mr_bits(domain->base.info);
     domain->source_err = domain->base.info->caps & FI_SOURCE_ERR;
     rc = open_branches(domain);

@@ -33,17 +33,10 @@ enum {
     LNX_AV_CHANGED = 1 << 0,    /* a branch's, since the branches were driven last */
     LNX_AV_RENUMBERED = 1 << 1, /* a branch has had another number for a peer than the join */
     LNX_WATCHED = 8,            /* queues of a domain, at most */
-    LNX_UNSEEN = 64,            /* calls, at most, of lnx_domain.unseen */
+    LNX_UNSEEN = 64,            /* calls, at most, of lnx_ep.unseen */
     LNX_KINDS = 3,              /* of atomics: plain, fetch, compare */
     LNX_DATATYPES = 32,
     LNX_OPS = 32
-};
-
-/* Of calls that go to a branch without a look at anything else (lnx_quick.c). */
-enum lnx_way {
-    LNX_STRAIGHT, /* as they are */
-    LNX_UNLOCKED, /* with the peer's number there */
-    LNX_WAYS
 };
 
 struct cq;
@@ -53,13 +46,12 @@ struct lnx_domain {
     struct join_fabric *fabric;
     struct progress *progress; /* of all queues, counters and endpoints */
     atomic_uint av_state;      /* LNX_AV_... */
-    /* Without a lock: calls until one looks at av_state, and drives a branch that has no room. */
-    uint32_t unseen[LNX_WAYS];
-    int mr_bits;          /* info_mr_bits of its info */
-    bool local_mr;        /* of any branch */
-    bool source_err;      /* its info has FI_SOURCE_ERR: queues have relays (lnx_relay.h) */
-    bool own_keys;        /* several branches insist on keys: peers ask for theirs */
-    struct lnx_keys keys; /* with own_keys */
+    struct list unlocked;      /* endpoints, by lnx_ep.quick.link. Progress domain locked */
+    int mr_bits;               /* info_mr_bits of its info */
+    bool local_mr;             /* of any branch */
+    bool source_err;           /* its info has FI_SOURCE_ERR: queues have relays (lnx_relay.h) */
+    bool own_keys;             /* several branches insist on keys: peers ask for theirs */
+    struct lnx_keys keys;      /* with own_keys */
     size_t count;
     unsigned rails; /* most branches of one kind */
     bool per_msg;   /* they take turns in each operation */
@@ -85,21 +77,8 @@ static inline unsigned lnx_av_state(const struct lnx_domain *domain)
     return atomic_load_explicit(&domain->av_state, memory_order_relaxed);
 }
 
-/* The next call of each way looks. */
-static inline void lnx_domain_look(struct lnx_domain *domain)
-{
-    if (domain->progress->locked)
-        return;
-    for (int way = 0; way < LNX_WAYS; way++)
-        domain->unseen[way] = 1;
-}
-
-/* LNX_AV_... is so from now on. */
-static inline void lnx_av_note(struct lnx_domain *domain, unsigned state)
-{
-    atomic_fetch_or(&domain->av_state, state);
-    lnx_domain_look(domain);
-}
+/* LNX_AV_... is so from now on: the next call of each endpoint looks. Progress domain locked. */
+void lnx_av_note(struct lnx_domain *domain, unsigned state);
 
 static inline struct lnx_domain *lnx_domain_of(struct fid_domain *fid)
 {

@@ -38,7 +38,7 @@ static void take_av_changes(struct lnx_ep *ep)
 
 void lnx_ep_drive(struct lnx_ep *ep)
 {
-    lnx_domain_look(ep->domain);
+    ep->quick.unseen = 1;
     if (ep->top)
         progress_poll(ep->domain->progress);
     progress_wake(ep->domain->progress);
@@ -492,10 +492,11 @@ static int enable(struct endpoint *base)
     ep->av = av;
     progress_lock(ep->domain->progress);
     ep->context_bits = base->av->rx_ctx_bits;
-    lnx_quick_enable(ep);
     ep->top = binding_is_top(&base->binding) && !(base->srx && base->srx->peer);
     for (unsigned i = 0; !rc && i < ep->count; i++)
         rc = enable_branch(ep, i);
+    if (!rc)
+        lnx_quick_enable(ep);
     progress_unlock(ep->domain->progress);
     if (rc)
         ep->av = NULL;
@@ -522,6 +523,7 @@ static int close_ep(struct endpoint *base)
     struct lnx_ep *ep = ep_of(base);
 
     progress_lock(ep->domain->progress);
+    lnx_quick_disable(ep);
     if (ep->domain->own_keys)
         lnx_keys_leave(ep);
     close_branches(ep);

@@ -19,6 +19,22 @@ struct lnx_branch_ep {
     struct lnx_rx rx;
 };
 
+/* Of the short ways (lnx_quick.c), from fi_enable on. */
+struct lnx_short {
+    /* Without a lock: calls until one looks at what changes rarely, and drives a branch that has no
+     * room. */
+    uint32_t unseen;
+    bool locked;   /* the progress domain has a lock */
+    bool straight; /* the only branch takes calls as they are */
+    bool matches;  /* receives go to the engine */
+    size_t below;  /* they are for less than so many bytes */
+    /* Of the address vector, as they were when a call looked last; it tells of others. */
+    size_t path_count;
+    const struct lnx_path *paths;
+    struct fid_ep *branch[LNX_BRANCHES + 1]; /* of LNX_NO_BRANCH NULL */
+    struct list link;                        /* in lnx_domain.unlocked, or in itself */
+};
+
 struct lnx_ep {
     union {
         struct endpoint base;
@@ -33,11 +49,7 @@ struct lnx_ep {
     bool alone;            /* one branch, which matches by itself */
     bool no_local;         /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
     unsigned context_bits; /* of addresses, which name a receive context */
-    /* The short ways (lnx_quick.c), from fi_enable on. */
-    size_t quick_below;                     /* for less than so many bytes */
-    bool locked;                            /* the progress domain has a lock */
-    bool matches;                           /* receives go to the engine */
-    struct fid_ep *below[LNX_BRANCHES + 1]; /* of the branches; of LNX_NO_BRANCH NULL */
+    struct lnx_short quick;
     size_t count;
     struct lnx_branch_ep branch[LNX_BRANCHES];
     struct fid_peer_cq dropped; /* where nothing but counters is bound: sink of own */

@@ -9,6 +9,7 @@
 
 enum {
     LONGEST_PAUSE = 16000, /* ns, between looks at a silent branch */
+    ALONE = 4096,          /* reads, until the others are counted again, of which there are none */
 };
 
 /* ---- Driving ---- */
@@ -120,16 +121,18 @@ static void drive_poll(struct progress_source *source)
 
 /* ---- The application's reads ---- */
 
-/* A turn for the branches but the one with traffic. The sources are at most two, of branches. */
+/* A turn for the branches but the one with traffic, if there are any. The sources are at most two,
+ * of branches. */
 static __attribute__((noinline)) void look_at_others(struct progress *root,
                                                      struct lnx_drives *drives)
 {
     const struct lnx_drive *plain = drives->plain;
 
+    drives->skips = ALONE; /* unless there are others */
     for (int i = 0; i < 2; i++) {
-        struct lnx_drive *drive = drive_of(root->pair[i]);
+        struct lnx_drive *drive = root->pair[i] ? drive_of(root->pair[i]) : NULL;
 
-        if (drive == plain)
+        if (!drive || drive == plain)
             continue;
         drive->silence.skips = 0;
         drive_poll(&drive->below.source);
@@ -137,45 +140,79 @@ static __attribute__((noinline)) void look_at_others(struct progress *root,
     }
 }
 
-/* progress_poll_root, which looks at the branch with traffic past the list of sources, and at the
- * silent one now and then. */
-static inline void drive_root(struct progress *root)
+/* The drives of the branches, where they are all that root drives, and one of them has traffic and
+ * needs but to be driven. */
+static inline struct lnx_drives *plain_drives(const struct progress *root)
 {
     struct progress_source *first = root->pair[0], *second = root->pair[1];
-    bool own = first && first->poll == drive_poll && (!second || second->poll == drive_poll);
-    struct lnx_drives *drives = own ? drive_of(first)->drives : NULL;
+    struct lnx_drives *drives;
 
-    if (__builtin_expect(!drives || !drives->plain || root->driving, 0)) {
-        progress_poll_root(root);
-        return;
-    }
+    if (__builtin_expect(!first || first->poll != drive_poll ||
+                             (second && second->poll != drive_poll) || root->driving,
+                         0))
+        return NULL;
+    drives = drive_of(first)->drives;
+    return drives->plain ? drives : NULL;
+}
+
+/* As progress_poll_root would, but past the list of sources, and the silent branch is looked at now
+ * and then. */
+static inline void drive_plain(struct progress *root, struct lnx_drives *drives)
+{
     progress_note_reader(root);
     root->driving = true;
     progress_poll_lower(drives->plain->below.driven);
-    if (second && __builtin_expect(drives->skips-- <= 1, 0))
+    if (__builtin_expect(drives->skips-- <= 1, 0))
         look_at_others(root, drives);
     root->driving = false;
 }
 
-/* The commonest read: of an empty queue, whose entries go straight to the reader. */
+static inline ssize_t end_read(struct cq *cq, struct progress *root)
+{
+    size_t got = cq_direct_end(cq);
+
+    if (__builtin_expect(root->locked || progress_has_others(cq->progress) || (!got && cq->failed),
+                         0))
+        return cq_read_end(cq, root, got);
+    return got ? (ssize_t)got : -FI_EAGAIN;
+}
+
+/* Of an empty queue, whose entries go straight to the reader. */
+static __attribute__((noinline)) ssize_t read_driving(struct cq *cq, struct progress *root,
+                                                      void *buf, size_t count)
+{
+    struct lnx_drives *drives = plain_drives(root);
+
+    if (__builtin_expect(!drives, 0))
+        return cq_read_entered(cq, root, buf, count);
+    cq_direct(cq, buf, count);
+    drive_plain(root, drives);
+    return end_read(cq, root);
+}
+
+static inline ssize_t read_root(struct cq *cq, struct progress *root, void *buf, size_t count)
+{
+    if (__builtin_expect(!count || !cq_is_empty(cq), 0))
+        return cq_read_ring(cq, root, buf, count);
+    return read_driving(cq, root, buf, count);
+}
+
+static __attribute__((noinline)) ssize_t read_locked(struct cq *cq, void *buf, size_t count)
+{
+    if (progress_forked(cq->progress))
+        return -FI_EOPBADSTATE;
+    return read_root(cq, progress_enter(cq->progress), buf, count);
+}
+
+/* Ends in a jump in each case: without a lock nothing is kept for later. */
 static ssize_t quick_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct cq *cq = object_of(fid, struct cq, fid);
-    struct progress *root;
-    size_t got;
+    struct progress *root = __atomic_load_n(&cq->progress->root, __ATOMIC_ACQUIRE);
 
-    if (progress_forked(cq->progress))
-        return -FI_EOPBADSTATE;
-    root = progress_enter(cq->progress);
-    if (__builtin_expect(!count || !cq_is_empty(cq), 0))
-        return cq_read_entered(cq, root, buf, count);
-    cq_direct(cq, buf, count);
-    drive_root(root);
-    got = cq_direct_end(cq);
-    if (__builtin_expect(
-            root->locked || cq->concurrent || cq->failed || progress_has_others(cq->progress), 0))
-        return cq_read_end(cq, root, got);
-    return got ? (ssize_t)got : -FI_EAGAIN;
+    if (__builtin_expect(progress_forked(cq->progress) || root->locked || root->root != root, 0))
+        return read_locked(cq, buf, count);
+    return read_root(cq, root, buf, count);
 }
 
 static struct fi_ops_cq quick_ops = {.size = sizeof(quick_ops), .read = quick_read};

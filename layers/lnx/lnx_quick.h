@@ -7,7 +7,9 @@
 
 /* Sets the tables, once the endpoint's groups are known. */
 void lnx_quick_set(struct lnx_ep *ep);
-/* May they be taken? From fi_enable on. */
+/* May they be taken? From fi_enable on. Progress domain locked. */
 void lnx_quick_enable(struct lnx_ep *ep);
+/* Before the endpoint closes. Progress domain locked. */
+void lnx_quick_disable(struct lnx_ep *ep);
 
 #endif

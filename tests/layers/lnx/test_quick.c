@@ -13,6 +13,7 @@ enum {
     MESSAGES = 6000,  /* more than a branch has room for */
     RECEIVES = 64,    /* posted before a message is sent */
     TRIES = 10000000, /* of one message */
+    PEERS = 100
 };
 
 /* Endpoints without entries for messages and receives: no queue is in the way. */
@@ -73,6 +74,68 @@ static void a_caller_that_only_tries_again_makes_progress(void **state)
     pair_close(&pair);
 }
 
+static void send_one(struct pair *pair, fi_addr_t to)
+{
+    static uint64_t from = 1;
+    struct fi_cq_tagged_entry entry;
+    uint64_t into = 0;
+    int left = 2;
+
+    assert_int_equal(fi_trecv(pair->ep[1], &into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &into), 0);
+    from++;
+    while (fi_tsend(pair->ep[0], &from, 8, NULL, to, 1, NULL) == -FI_EAGAIN)
+        assert_int_equal(fi_cq_read(pair->cq, NULL, 0), -FI_EAGAIN);
+    while (left) {
+        ssize_t rc = fi_cq_read(pair->cq, &entry, 1);
+
+        assert_true(rc == 1 || rc == -FI_EAGAIN);
+        left -= rc == 1;
+    }
+    assert_int_equal(into, from);
+}
+
+/* While calls are made, peers come that the branch has other numbers for, and their table moves. */
+static void peers_may_come_at_any_time(void **state)
+{
+    char address[256];
+    size_t len = sizeof(address);
+    struct pair pair;
+    fi_addr_t to;
+
+    pair_open(&pair, *state);
+    assert_int_equal(fi_getname(&pair.ep[1]->fid, address, &len), 0);
+    for (int i = 0; i < PEERS; i++) {
+        for (int j = 0; j < 3; j++)
+            send_one(&pair, pair.to[1]);
+        assert_int_equal(fi_av_insert(pair.av, address, 1, &to, 0, NULL), 1);
+        send_one(&pair, to);
+        send_one(&pair, to);
+    }
+    pair_close(&pair);
+}
+
+/* A peer that is removed is not sent to, and its number is good for another one. */
+static void a_peer_that_is_removed_is_not_sent_to(void **state)
+{
+    const uint64_t from = 1;
+    char address[256];
+    size_t len = sizeof(address);
+    struct pair pair;
+    fi_addr_t to;
+
+    pair_open(&pair, *state);
+    assert_int_equal(fi_getname(&pair.ep[1]->fid, address, &len), 0);
+    send_one(&pair, pair.to[1]);
+    send_one(&pair, pair.to[1]);
+    assert_int_equal(fi_av_remove(pair.av, &pair.to[1], 1, 0), 0);
+    for (int i = 0; i < PEERS; i++)
+        assert_int_equal(fi_tsend(pair.ep[0], &from, 8, NULL, pair.to[1], 1, NULL), -FI_EINVAL);
+    assert_int_equal(fi_av_insert(pair.av, address, 1, &to, 0, NULL), 1);
+    for (int i = 0; i < PEERS; i++)
+        send_one(&pair, to);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +144,12 @@ int main(void)
                                   "lnx;[shm+rxm;tcp(iface=lo)]"),
         cmocka_unit_test_prestate(a_caller_that_only_tries_again_makes_progress,
                                   "lnx;[rxm;tcp(iface=lo)]"),
+        cmocka_unit_test_prestate(peers_may_come_at_any_time, "lnx;[shm]"),
+        cmocka_unit_test_prestate(peers_may_come_at_any_time, "lnx;[shm+rxm;tcp(iface=lo)]"),
+        cmocka_unit_test_prestate(peers_may_come_at_any_time, "lnx;[rxm;tcp(iface=lo)+shm]"),
+        cmocka_unit_test_prestate(a_peer_that_is_removed_is_not_sent_to, "lnx;[shm]"),
+        cmocka_unit_test_prestate(a_peer_that_is_removed_is_not_sent_to,
+                                  "lnx;[shm+rxm;tcp(iface=lo)]"),
     };
 
     return cmocka_run_group_tests_name("lnx, calls without a look", tests, NULL, NULL);
