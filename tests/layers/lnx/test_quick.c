@@ -108,7 +108,7 @@ static void peers_may_come_at_any_time(void **state)
         for (int j = 0; j < 3; j++)
             send_one(&pair, pair.to[1]);
         assert_int_equal(fi_av_insert(pair.av, address, 1, &to, 0, NULL), 1);
-        send_one(&pair, to);
+        send_one(&pair, pair.to[1]);
         send_one(&pair, to);
     }
     pair_close(&pair);
