@@ -29,6 +29,7 @@ static int sleepers;
 static unsigned polls;
 static uint64_t last_work;
 static bool helper_waits_long;
+static _Thread_local bool is_helper;
 static struct epoll_event batch[BATCH];
 static int batch_count;
 
@@ -143,11 +144,12 @@ void loop_add_sleeper(int change)
     sleepers += change;
 }
 
+/* A caller that polls leaves it to the helper, which may not have woken yet. */
 static void drain_wakes(struct watch *watch, uint32_t events)
 {
     uint64_t count;
 
-    if (read(watch->fd, &count, sizeof(count)) < 0)
+    if (is_helper && read(watch->fd, &count, sizeof(count)) < 0)
         return;
 }
 
@@ -174,6 +176,7 @@ static void *help(void *unused)
     struct timespec pause = {.tv_nsec = MILLISECOND / 2};
     unsigned polls_before = 0;
 
+    is_helper = true;
     loop_lock();
     for (;;) {
         loop_turn();
