@@ -109,6 +109,8 @@ struct efadv_cq *efa_cq_of(struct ibv_cq_ex *cq);
 
 /* Queue pairs of SRD (srd.c). The lock is held. */
 void srd_pump(struct qp *qp);
+/* A request waits until there is room in the link to its peer. */
+void srd_await_link(struct qp *qp, struct link *link);
 void srd_receive(struct qp *qp, const struct wire_packet *packet, const void *payload);
 /* Tells the sender what became of its packet. */
 void srd_answer(const struct wire_packet *packet, enum efa_status status);

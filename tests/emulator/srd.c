@@ -20,6 +20,7 @@
 
 enum {
     RNR_PAUSE_NS = 20000,
+    LINK_PAUSE_NS = 1000000,
     HELD_NS = 100000, /* that a packet waits to be overtaken, at most */
     PIECES = 64,
     RNR_ENDLESS = 7,
@@ -133,6 +134,25 @@ static enum ibv_wc_status check(struct qp *qp, const struct send_wr *wr)
                                                                 : IBV_WC_SUCCESS;
 }
 
+static void wake(struct timer *timer);
+
+/* The queue pair goes on within that time, or earlier. */
+static void wake_within(struct qp *qp, uint64_t pause)
+{
+    struct timer *timer = &qp->requester.timer;
+    uint64_t at = loop_now() + pause;
+
+    timer->fire = wake;
+    if (!timer->link.next || list_empty(&timer->link) || timer->at > at)
+        loop_set_timer(timer, at);
+}
+
+void srd_await_link(struct qp *qp, struct link *link)
+{
+    link_wait(link, &qp->waiter);
+    wake_within(qp, LINK_PAUSE_NS); /* one link alone has the waiter */
+}
+
 /* False if the peer's link is full. */
 static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
 {
@@ -146,7 +166,7 @@ static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
         return true;
     }
     if (!link_ready(link)) {
-        link_wait(link, &qp->waiter);
+        srd_await_link(qp, link);
         return false;
     }
     if (srd_is_rdma(wr->opcode)) {
@@ -174,28 +194,33 @@ static bool send_request(struct qp *qp, struct send_wr *wr, uint32_t mark)
     return true;
 }
 
+/* False: it waits. */
+static bool start(struct qp *qp, struct send_wr *wr, uint32_t mark)
+{
+    if (!wr->checked)
+        wr->failed = check(qp, wr);
+    wr->checked = true;
+    if (!wr->failed)
+        return send_request(qp, wr, mark);
+    complete(qp, wr, wr->failed, code_of(wr->failed));
+    return true;
+}
+
+/* A peer whose link is full, since it does not run, holds up no other one. */
 void srd_pump(struct qp *qp)
 {
     struct requester *requester = &qp->requester;
+    uint32_t first = requester->tail;
 
     if (qp_public(qp)->state != IBV_QPS_RTS)
         return;
-    while (requester->next != requester->tail) {
-        uint32_t mark = requester->next;
+    for (uint32_t mark = requester->next; mark != requester->tail; mark++) {
         struct send_wr *wr = qp_request(qp, mark);
 
-        if (!wr->done && wr->srd == NEW) {
-            if (!wr->checked)
-                wr->failed = check(qp, wr);
-            wr->checked = true;
-            if (wr->failed)
-                complete(qp, wr, wr->failed, code_of(wr->failed));
-            else if (!send_request(qp, wr, mark))
-                return;
-        }
-        if (requester->next == mark)
-            requester->next++;
+        if (!wr->done && wr->srd == NEW && !start(qp, wr, mark) && first == requester->tail)
+            first = mark;
     }
+    requester->next = first;
 }
 
 static void wake(struct timer *timer)
@@ -212,13 +237,9 @@ static void wake(struct timer *timer)
 
 static void rest(struct qp *qp, struct send_wr *wr)
 {
-    struct timer *timer = &qp->requester.timer;
-
     wr->srd = RESTING;
     wr->rnr_count++;
-    timer->fire = wake;
-    if (!timer->link.next || list_empty(&timer->link))
-        loop_set_timer(timer, loop_now() + RNR_PAUSE_NS);
+    wake_within(qp, RNR_PAUSE_NS);
 }
 
 static void send_again(struct qp *qp, struct send_wr *wr)

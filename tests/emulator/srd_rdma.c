@@ -75,7 +75,7 @@ bool srd_rdma_send(struct qp *qp, struct send_wr *wr, uint32_t mark, struct link
 {
     while (!has_left(wr)) {
         if (!link_ready(link)) {
-            link_wait(link, &qp->waiter);
+            srd_await_link(qp, link);
             return false;
         }
         send_piece(qp, wr, mark, link);
