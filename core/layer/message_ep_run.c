@@ -6,7 +6,8 @@
 #include "core/layer/message_wire.h"
 
 enum {
-    ROUNDS = 16 /* of one run */
+    ROUNDS = 16,  /* of one run */
+    STALLED = 64, /* polls between two tries of what the lower refuses while other packets fly */
 };
 
 static void end_broken(struct message_ep *ep)
@@ -68,8 +69,8 @@ void message_poll_lower(struct progress_source *source)
         message_seconds_run(ep);
     if (ep->used || ep->takes || ep->ask_ms)
         message_silence_run(ep);
-    if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
-        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
+    if (__builtin_expect(!list_empty(&ep->stalled), 0) && (!ep->flying || !(ep->polls % STALLED)))
+        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's may do it */
     message_run(ep);
     if (message_in_lacks(ep))
         message_in_fill(ep);
