@@ -166,7 +166,7 @@ struct efa_turn {
     fi_addr_t addr;    /* or FI_ADDR_NOTAVAIL */
     uint64_t until_ns; /* others wait */
     bool drained;      /* a handle was let go of since */
-    bool in_vain;      /* none was, all the time that the last one had: nobody waits until one is */
+    bool in_vain;      /* none was, all the time that the last one had: no host waits */
 };
 
 struct efa_peer;
