@@ -217,8 +217,11 @@ static void serve_all(struct host *some, int count)
 {
     bool over = false;
 
-    for (int i = 0; i < TURNS && !over; i++)
+    for (int i = 0; i < TURNS && !over; i++) {
+        if (some != hosts) /* whoever stops groups of processes starts them again, too */
+            kill(hosts[0].pid, SIGSTOP);
         over = serve(some, count);
+    }
     if (!over)
         for (int i = 0; i < count; i++)
             fprintf(stderr, "host %u: sent %zu, ended %zu, came %zu\n", some[i].talk.host,
