@@ -2,7 +2,6 @@
 #include "layers/mrail/mrail_addr.h"
 
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,15 +153,8 @@ int mrail_addr_encode(const struct mrail_addr *addr, unsigned char *raw, size_t 
 
 /* ---- Reading ---- */
 
-static int fail(char *why, size_t size, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(why, size, fmt, args);
-    va_end(args);
-    return -FI_EINVAL;
-}
+/* Says why, and is -FI_EINVAL. */
+#define FAIL(why, size, ...) (snprintf(why, size, __VA_ARGS__), -FI_EINVAL)
 
 static void get_in(const unsigned char *from, struct mrail_addr_rail *rail)
 {
@@ -228,16 +220,16 @@ static int get_rails(const unsigned char *raw, size_t size, struct mrail_addr *a
         size_t len;
 
         if (size - at < RAIL_HEAD || len_of(raw[at + 2]) > size - at - RAIL_HEAD)
-            return fail(why, why_size, "rail %zu of %zu is cut short", i + 1, addr->count);
+            return FAIL(why, why_size, "rail %zu of %zu is cut short", i + 1, addr->count);
         len = len_of(raw[at + 2]);
         rail->kind = (uint16_t)(raw[at] | raw[at + 1] << 8);
         if (!rail->kind || !get_rail(raw[at + 2], raw + at + RAIL_HEAD, len, rail))
-            return fail(why, why_size, "the address on rail %zu is none", i + 1);
+            return FAIL(why, why_size, "the address on rail %zu is none", i + 1);
         at += RAIL_HEAD + len;
     }
     for (; at < size; at++) {
         if (raw[at])
-            return fail(why, why_size, "there is something behind the rails");
+            return FAIL(why, why_size, "there is something behind the rails");
     }
     return 0;
 }
@@ -246,20 +238,20 @@ int mrail_addr_decode(const unsigned char *raw, size_t size, struct mrail_addr *
                       size_t why_size)
 {
     if (size < MRAIL_ADDR_MIN)
-        return fail(why, why_size, "%zu bytes are no address", size);
+        return FAIL(why, why_size, "%zu bytes are no address", size);
     if (raw[0] != MRAIL_ADDR_VERSION)
-        return fail(why, why_size, "version %u, and this library speaks %d", raw[0],
+        return FAIL(why, why_size, "version %u, and this library speaks %d", raw[0],
                     MRAIL_ADDR_VERSION);
     if (size > MRAIL_ADDR_MAX || (size - MRAIL_ADDR_MIN) % MRAIL_ADDR_STEP)
-        return fail(why, why_size, "%zu bytes are no address", size);
+        return FAIL(why, why_size, "%zu bytes are no address", size);
     if (raw[1] != sum_of(raw, size))
-        return fail(why, why_size, "its check sum is wrong");
+        return FAIL(why, why_size, "its check sum is wrong");
     addr->count = raw[2];
     addr->packet = 0;
     for (int i = 0; i < 3; i++)
         addr->packet |= (uint32_t)raw[3 + i] << 8 * i;
     if (!addr->count || addr->count > MRAIL_RAILS || !addr->packet)
-        return fail(why, why_size, "%zu rails, with packets of %u bytes", addr->count,
+        return FAIL(why, why_size, "%zu rails, with packets of %u bytes", addr->count,
                     addr->packet);
     return get_rails(raw, size, addr, why, why_size);
 }
