@@ -27,6 +27,7 @@
 enum {
     SRD_INJECT = 4096,
     SRD_PACKET_MOST = 65536, /* bytes of the largest packets that it makes */
+    SRD_HEADS_MOST = 168,    /* bytes that libfabric's may have before a message */
     SRD_FORGOTTEN = 4,       /* former connids of a peer that are remembered */
     SRD_GATHER = 256,        /* least bytes that are worth a segment of their own in a packet */
     SRD_BURST = 16,          /* packets that the lower gets in one call */

@@ -107,6 +107,8 @@ static int open_ep(struct message_ep *base)
     list_init(&ep->transfers);
     pool_init(&ep->transfer_pool, sizeof(struct srd_transfer), 0);
     set_lower(ep, base->lower_info);
+    if (ep->efa && max > SRD_HEADS_MOST) /* as libfabric's: room for what a packet holds */
+        base->endpoint.min_multi_recv = max - SRD_HEADS_MOST;
     set_limits(ep, params);
     srd_implicit_init(ep, params);
     ep->resends = base->info->domain_attr->resource_mgmt != FI_RM_DISABLED;

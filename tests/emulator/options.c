@@ -23,7 +23,7 @@ static const char *fabric, *variable;
 static bool direct;
 static struct end end;
 
-static int open_all(void **state)
+static int open_as(uint32_t version)
 {
     struct fi_info *hints = fi_allocinfo(), *info;
 
@@ -32,10 +32,20 @@ static int open_all(void **state)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     hints->fabric_attr->name = strdup(fabric);
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
+    assert_int_equal(fi_getinfo(version, NULL, NULL, 0, hints, &info), 0);
     fi_freeinfo(hints);
     end_open(&end, info, FI_CQ_FORMAT_DATA);
     return 0;
+}
+
+static int open_all(void **state)
+{
+    return open_as(FI_VERSION(2, 0));
+}
+
+static int open_old(void **state)
+{
+    return open_as(FI_VERSION(1, 17));
 }
 
 static int close_all(void **state)
@@ -122,6 +132,52 @@ static void the_variable_is_not_contradicted(void **state)
                          contradicts ? -FI_EINVAL : 0);
         assert_int_equal(fi_close(&ep->fid), 0);
     }
+}
+
+/* An application that does not know the option decides by the variable alone. */
+static void older_applications_have_no_such_option(void **state)
+{
+    const bool no = false;
+
+    assert_int_equal(set(end.ep, FI_OPT_EFA_USE_DEVICE_RDMA, &no, sizeof(no)), -FI_ENOPROTOOPT);
+}
+
+/* How often the device asks a receiver that is not ready: 0 to 7, before fi_enable. */
+static void retries_are_set_before_enable(void **state)
+{
+    size_t retries = 3, told = 0, len = sizeof(told);
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(end.domain, end.info, &ep, NULL), 0);
+    assert_int_equal(set(ep, FI_OPT_EFA_RNR_RETRY, &retries, sizeof(retries)), 0);
+    assert_int_equal(get(ep, FI_OPT_EFA_RNR_RETRY, &told, &len), 0);
+    assert_int_equal(told, 3);
+    retries = 8;
+    assert_int_equal(set(ep, FI_OPT_EFA_RNR_RETRY, &retries, sizeof(retries)), -FI_EINVAL);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    retries = 3;
+    assert_int_equal(set(end.ep, FI_OPT_EFA_RNR_RETRY, &retries, sizeof(retries)), -FI_EINVAL);
+}
+
+/* A multi-receive buffer is done when it has no room for what a packet holds: 168 bytes of it are
+ * for headers. Packets of efa-direct are the device's, whose sizes are its MTU. */
+static void multi_receives_have_room_for_a_packet(void **state)
+{
+    size_t least = 0, len = sizeof(least);
+    struct fi_info *hints, *packets;
+
+    if (direct)
+        skip();
+    hints = fi_allocinfo();
+    hints->caps = FI_MSG;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->fabric_attr->name = strdup("efa-direct");
+    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &packets), 0);
+    assert_int_equal(get(end.ep, FI_OPT_MIN_MULTI_RECV, &least, &len), 0);
+    assert_int_equal(least, packets->ep_attr->max_msg_size - 168);
+    fi_freeinfo(packets);
+    fi_freeinfo(hints);
 }
 
 /* ---- What fi_getinfo makes of hints ---- */
@@ -256,6 +312,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(sizes_may_be_less, open_all, close_all),
         cmocka_unit_test_setup_teardown(others_are_refused, open_all, close_all),
         cmocka_unit_test_setup_teardown(the_variable_is_not_contradicted, open_all, close_all),
+        cmocka_unit_test_setup_teardown(older_applications_have_no_such_option, open_old,
+                                        close_all),
+        cmocka_unit_test_setup_teardown(retries_are_set_before_enable, open_all, close_all),
+        cmocka_unit_test_setup_teardown(multi_receives_have_room_for_a_packet, open_all, close_all),
         cmocka_unit_test(an_order_is_as_asked),
         cmocka_unit_test(regions_are_as_asked),
         cmocka_unit_test_setup_teardown(names_choose, open_all, close_all),
