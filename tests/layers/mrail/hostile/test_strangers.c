@@ -15,7 +15,7 @@
 enum {
     STRANGERS = 64, /* that are known at a time */
     FORGED = 20 * STRANGERS,
-    EACH = 1024,  /* bytes: less than a session */
+    EACH = 4096,  /* bytes: a session and its place; without a bound there are 18 times as many */
     WINDOW = 256, /* FLOW_WINDOW */
 };
 
