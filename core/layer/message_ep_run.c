@@ -6,8 +6,7 @@
 #include "core/layer/message_wire.h"
 
 enum {
-    ROUNDS = 16,  /* of one run */
-    STALLED = 64, /* polls between two tries of what the lower refuses while other packets fly */
+    ROUNDS = 16 /* of one run */
 };
 
 static void end_broken(struct message_ep *ep)
@@ -69,8 +68,8 @@ void message_poll_lower(struct progress_source *source)
         message_seconds_run(ep);
     if (ep->used || ep->takes || ep->ask_ms)
         message_silence_run(ep);
-    if (__builtin_expect(!list_empty(&ep->stalled), 0) && (!ep->flying || !(ep->polls % STALLED)))
-        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's may do it */
+    if (__builtin_expect(!ep->flying && !list_empty(&ep->stalled), 0))
+        list_join(&ep->stalled, &ep->attention); /* no completion of the lower's does it */
     message_run(ep);
     if (message_in_lacks(ep))
         message_in_fill(ep);

@@ -60,7 +60,6 @@ void message_silence_run(struct message_ep *ep)
     if (now < ep->ask_ms)
         return;
     ep->ask_ms = now + ASK_MS;
-    list_join(&ep->stalled, &ep->attention); /* what is under way may be of one that has stopped */
     ask_all(ep);
 }
 

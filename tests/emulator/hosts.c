@@ -4,11 +4,7 @@
  * interface; the stack is FI_PROVIDER's. Each host is this program again, with a number of its own:
  * it says its address on its standard output, reads ours from its standard input, sends its
  * messages, and takes ours. Half of the hosts are inserted when all of their messages have come.
- *   hosts            all of them
- *   hosts stopped    the first one stops, and what was sent to it is under way meanwhile
- *   hosts NUMBER     is that host
  */
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +50,6 @@ static struct fi_info *ask(void)
 struct talk {
     fi_addr_t peer; /* FI_ADDR_NOTAVAIL: it is not inserted, and is sent nothing yet */
     unsigned host;  /* in the tags, both ways */
-    size_t may;     /* of its messages leave, or MESSAGES */
     size_t posted, sent, ended, came;
     char out[MESSAGES][LARGE], in[MESSAGES][LARGE];
 };
@@ -97,7 +92,7 @@ static void post(struct talk *talk)
                                           tag_of(talk, i), 0, talk)))
         talk->posted++;
     i = talk->sent;
-    if (i < talk->may && talk->peer != FI_ADDR_NOTAVAIL &&
+    if (i < MESSAGES && talk->peer != FI_ADDR_NOTAVAIL &&
         end_took(
             fi_tsend(own.ep, talk->out[i], size_of(i), NULL, talk->peer, tag_of(talk, i), talk)))
         talk->sent++;
@@ -134,7 +129,7 @@ static int be_host(unsigned host)
 
     is_host = true;
     end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
-    talk = (struct talk){.host = host, .may = MESSAGES};
+    talk = (struct talk){.host = host};
     assert_int_equal(write(STDOUT_FILENO, own.name, NAME), NAME);
     assert_int_equal(read(STDIN_FILENO, name, NAME), NAME);
     assert_int_equal(fi_av_insert(own.av, name, 1, &talk.peer, 0, NULL), 1);
@@ -149,19 +144,19 @@ static int be_host(unsigned host)
     return 0;
 }
 
-static struct host {
+struct host {
     pid_t pid;
     int in; /* its standard input */
     uint8_t name[NAME];
     struct talk talk;
-} hosts[HOSTS];
+};
 
 static void start_host(struct host *host, unsigned number)
 {
     char text[16];
     int to[2], from[2];
 
-    *host = (struct host){.talk = {.host = number, .may = MESSAGES, .peer = FI_ADDR_NOTAVAIL}};
+    *host = (struct host){.talk = {.host = number, .peer = FI_ADDR_NOTAVAIL}};
     snprintf(text, sizeof(text), "%u", number);
     assert_int_equal(pipe(to), 0);
     assert_int_equal(pipe(from), 0);
@@ -197,12 +192,12 @@ static bool is_over(const struct host *host)
 }
 
 /* Its host may be the one that waits, so all others are served meanwhile. */
-static bool serve(struct host *some, int count)
+static bool serve(struct host *hosts)
 {
     bool over = true;
 
-    for (int i = 0; i < count; i++) {
-        struct host *host = &some[i];
+    for (int i = 0; i < HOSTS; i++) {
+        struct host *host = &hosts[i];
 
         if (host->talk.peer == FI_ADDR_NOTAVAIL && host->talk.came == MESSAGES)
             insert(host);
@@ -213,31 +208,26 @@ static bool serve(struct host *some, int count)
     return over;
 }
 
-static void serve_all(struct host *some, int count)
+static void all_hosts_are_served(void **state)
 {
+    static struct host hosts[HOSTS];
     bool over = false;
 
-    for (int i = 0; i < TURNS && !over; i++) {
-        if (some != hosts) /* whoever stops groups of processes starts them again, too */
-            kill(hosts[0].pid, SIGSTOP);
-        over = serve(some, count);
-    }
-    if (!over)
-        for (int i = 0; i < count; i++)
-            fprintf(stderr, "host %u: sent %zu, ended %zu, came %zu\n", some[i].talk.host,
-                    some[i].talk.sent, some[i].talk.ended, some[i].talk.came);
-    assert_true(over);
-}
-
-static void open_hosts(void)
-{
+    (void)state;
     end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
     for (unsigned i = 0; i < HOSTS; i++)
         start_host(&hosts[i], i + 2);
-}
-
-static void close_hosts(void)
-{
+    for (int i = 0; i < KNOWN; i++)
+        insert(&hosts[i]);
+    for (int i = 0; i < HOSTS; i++)
+        assert_int_equal(write(hosts[i].in, own.name, NAME), NAME);
+    for (int i = 0; i < TURNS && !over; i++)
+        over = serve(hosts);
+    if (!over)
+        for (int i = 0; i < HOSTS; i++)
+            fprintf(stderr, "host %d: sent %zu, ended %zu, came %zu\n", i + 2, hosts[i].talk.sent,
+                    hosts[i].talk.ended, hosts[i].talk.came);
+    assert_true(over);
     for (int i = 0; i < HOSTS; i++) {
         int status = -1;
 
@@ -250,58 +240,11 @@ static void close_hosts(void)
     end_close(&own);
 }
 
-static void tell(struct host *host)
-{
-    assert_int_equal(write(host->in, own.name, NAME), NAME);
-}
-
-static void all_hosts_are_served(void **state)
-{
-    (void)state;
-    open_hosts();
-    for (int i = 0; i < KNOWN; i++)
-        insert(&hosts[i]);
-    for (int i = 0; i < HOSTS; i++)
-        tell(&hosts[i]);
-    serve_all(hosts, HOSTS);
-    close_hosts();
-}
-
-/* Messages to it leave when there are more hosts than handles already. */
-static void a_stopped_host_holds_no_other_up(void **state)
-{
-    int status = 0;
-
-    (void)state;
-    open_hosts();
-    for (int i = 0; i < KNOWN; i++)
-        insert(&hosts[i]);
-    tell(&hosts[0]);
-    hosts[0].talk.may = 1;
-    while (hosts[0].talk.ended < 1)
-        serve(hosts, 1);
-    assert_int_equal(kill(hosts[0].pid, SIGSTOP), 0);
-    assert_int_equal(waitpid(hosts[0].pid, &status, WUNTRACED), hosts[0].pid);
-    assert_true(WIFSTOPPED(status));
-    hosts[0].talk.may = MESSAGES;
-    for (int i = 0; i < MESSAGES; i++)
-        serve(hosts, 1);
-    for (int i = 1; i < HOSTS; i++)
-        tell(&hosts[i]);
-    serve_all(hosts + 1, HOSTS - 1);
-    assert_int_equal(kill(hosts[0].pid, SIGCONT), 0);
-    serve_all(hosts, 1);
-    close_hosts();
-}
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest all[] = {cmocka_unit_test(all_hosts_are_served)};
-    const struct CMUnitTest stopped[] = {cmocka_unit_test(a_stopped_host_holds_no_other_up)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_hosts_are_served)};
 
-    if (argc > 1 && !strcmp(argv[1], "stopped"))
-        return cmocka_run_group_tests_name("efa: a stopped host", stopped, NULL, NULL);
     if (argc > 1)
         return be_host((unsigned)atoi(argv[1]));
-    return cmocka_run_group_tests_name("efa: hosts", all, NULL, NULL);
+    return cmocka_run_group_tests_name("efa: hosts", tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ struct efa_domain {
     size_t number_count;
     struct list recent;     /* those: the one that was let go longest ago is first */
     size_t made, made_most; /* how many the device has; 0: no limit of ours */
-    atomic_bool pressed;    /* it had no room for one: endpoints count what they send to each */
+    atomic_bool pressed;    /* it had no room for one: endpoints let go of theirs when they can */
     atomic_uint changes;    /* counts those of addresses and handles, for what endpoints remember */
     struct av_kind kind;
 };
@@ -149,24 +149,11 @@ struct efa_handle {
     unsigned pins;     /* endpoints that may have sends under way there */
 };
 
-/* The handles that an endpoint has pinned, by their numbers. As long as the device has enough of
- * them a handle stays pinned. Then the endpoint counts its requests to each host, and those that it
- * did not count keep what had been pinned until all of them have ended. */
+/* The handles that an endpoint has pinned, by their numbers. */
 struct efa_pins {
-    uint64_t *bits; /* without a count */
-    uint32_t *requests;
-    size_t words;   /* of bits; requests have as many places as those have bits */
-    size_t counted; /* requests of all hosts */
-    bool any, counts;
-};
-
-/* One that waits for a handle while others of its endpoint have theirs: those wait, too, until one
- * of them has nothing under way, unless that takes too long. */
-struct efa_turn {
-    fi_addr_t addr;    /* or FI_ADDR_NOTAVAIL */
-    uint64_t until_ns; /* others wait */
-    bool drained;      /* a handle was let go of since */
-    bool in_vain;      /* none was, all the time that the last one had: no host waits */
+    uint64_t *bits;
+    size_t words;
+    bool any;
 };
 
 struct efa_peer;
@@ -190,11 +177,10 @@ struct efa_route {
 /* The special sides of an operation. */
 union efa_wr_state {
     struct {
-        int slot;        /* of struct efa_inject, or -1 */
-        uint16_t number; /* of the handle whose requests count it, or EFA_NO_HANDLE */
-        uint8_t left;    /* requests of the device that it is made of, not yet ended */
-        bool wanted : 1;
-        bool failed : 1; /* its error is reported */
+        int slot;      /* of struct efa_inject, or -1 */
+        uint16_t left; /* requests of the device that it is made of, not yet ended */
+        bool wanted;
+        bool failed; /* its error is reported */
     };
     uint64_t all;
 };
@@ -226,8 +212,7 @@ static inline void *efa_bare_context(uint64_t id)
 }
 
 /* Nothing: one request, with a completion. */
-#define EFA_WR_PLAIN                                                                               \
-    ((union efa_wr_state){{.slot = -1, .number = EFA_NO_HANDLE, .left = 1, .wanted = true}})
+#define EFA_WR_PLAIN ((union efa_wr_state){{.slot = -1, .left = 1, .wanted = true}})
 
 /* Registered memory of an endpoint with FI_RMA: a slot for each injected write under way. */
 struct efa_inject {
@@ -309,7 +294,7 @@ struct efa_ep {
     struct ibv_sge quick_sge;
     size_t sends, receives; /* with the device */
     struct efa_pins pins;
-    struct efa_turn turn;
+    bool starved;   /* a peer has no handle: all sends end before others get theirs */
     fi_addr_t dest; /* that it sent to last, or FI_ADDR_NOTAVAIL */
     unsigned dest_changes;
     struct efa_route route; /* of it */
@@ -347,18 +332,11 @@ struct efa_handle *efa_handle_of(struct efa_domain *domain, unsigned number, con
  * of EFA_FORMERS; NULL: there is none. */
 struct efa_handle *efa_handle_former(struct efa_domain *domain, unsigned number, unsigned i,
                                      unsigned since);
-/* The device has it from now on, until the endpoint lets go of all that is without a count; while
- * the endpoint counts, until this request has ended. -FI_EAGAIN: the device has no room, and all
- * that it has is pinned, or not forgotten since; or there is no memory. */
+/* The device has it from now on, until the endpoint lets go of all. -FI_EAGAIN: the device has no
+ * room, and all that it has is pinned, or not forgotten since; or there is no memory. */
 int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins,
                    unsigned since);
-/* One more request to a handle that has some, and the end of one. True: that was the last one. */
-void efa_handle_count(struct efa_pins *pins, unsigned number);
-bool efa_handle_uncount(struct efa_domain *domain, struct efa_pins *pins, unsigned number);
-/* The endpoint lets go of the handles that it has pinned without a count. */
 void efa_handle_unpin_all(struct efa_domain *domain, struct efa_pins *pins);
-/* All: no request is with the device any more. */
-void efa_handle_finish(struct efa_domain *domain, struct efa_pins *pins);
 
 static inline bool efa_is_pressed(struct efa_domain *domain)
 {
@@ -384,13 +362,8 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
                 void *context);
 /* Can these EFA_ADDR_SIZE bytes be an endpoint's address? */
 bool efa_av_usable(const void *raw);
-/* The rest of the functions below. */
+/* The rest of the function below. */
 int efa_av_route(struct efa_ep *ep, fi_addr_t addr);
-int efa_av_route_plain(struct efa_ep *ep, fi_addr_t addr);
-/* The endpoint lets go of the handles that requests without a count had, if those have ended. */
-void efa_av_let_go(struct efa_ep *ep);
-/* A request to that handle is none of the device's any more. */
-void efa_av_sent(struct efa_ep *ep, unsigned number);
 /* The sender of a packet, by the numbers that the device tells, or FI_ADDR_NOTAVAIL. gid: the
  * sender's, where the device knew no handle of it as the packet came; else NULL. Progress domain
  * locked. */
@@ -407,31 +380,15 @@ static inline fi_addr_t efa_source(struct efa_ep *ep, unsigned number, uint32_t 
     return efa_av_source(ep, number, qpn, NULL);
 }
 
-static inline bool efa_knows_route(const struct efa_ep *ep, fi_addr_t addr)
+/* Sets ep->route, where a packet for addr goes. -FI_EINVAL: nothing is inserted there. -FI_EAGAIN:
+ * the device has no room for its handle now. Progress domain locked. */
+static inline int efa_route(struct efa_ep *ep, fi_addr_t addr)
 {
     unsigned changes = atomic_load_explicit(&ep->domain->changes, memory_order_relaxed);
 
-    return __builtin_expect(ep->dest == addr && ep->dest_changes == changes, 1);
-}
-
-/* Sets ep->route, where a packet for addr goes. While the endpoint counts, a request is counted:
- * the caller posts one, or takes it back by efa_unroute. -FI_EINVAL: nothing is inserted there.
- * -FI_EAGAIN: the device has no room for its handle now. Progress domain locked. */
-static inline int efa_route(struct efa_ep *ep, fi_addr_t addr)
-{
-    return efa_knows_route(ep, addr) ? 0 : efa_av_route(ep, addr);
-}
-
-static inline void efa_unroute(struct efa_ep *ep)
-{
-    if (__builtin_expect(ep->pins.counts, 0))
-        efa_av_sent(ep, ep->route.number);
-}
-
-/* The same for requests without a record: -FI_EAGAIN while the endpoint counts. */
-static inline int efa_route_plain(struct efa_ep *ep, fi_addr_t addr)
-{
-    return efa_knows_route(ep, addr) ? 0 : efa_av_route_plain(ep, addr);
+    if (__builtin_expect(ep->dest == addr && ep->dest_changes == changes, 1))
+        return 0;
+    return efa_av_route(ep, addr);
 }
 
 /* ---- efa_qp.c ---- */

@@ -6,12 +6,10 @@
 
 #include <rdma/fi_errno.h>
 
-#include "core/base/clock.h"
 #include "transports/efa/efa.h"
 
 enum {
-    FIRST_BUCKETS = 16,
-    TURN_NS = 500000000, /* that others wait for one without a handle */
+    FIRST_BUCKETS = 16
 };
 
 /* An idle address is one of these, so it is small. */
@@ -212,92 +210,32 @@ int efa_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av *
 
 /* ---- Where to, and where from ---- */
 
-/* Does addr wait while another one gets a handle? */
-static bool waits_its_turn(struct efa_ep *ep, fi_addr_t addr)
-{
-    struct efa_turn *turn = &ep->turn;
-
-    if (turn->addr == FI_ADDR_NOTAVAIL || turn->addr == addr)
-        return false;
-    if (ep->sends && clock_ns() < turn->until_ns)
-        return true;
-    turn->in_vain = ep->sends && !turn->drained;
-    turn->addr = FI_ADDR_NOTAVAIL;
-    return false;
-}
-
-/* addr got a handle, or found none. */
-static void take_turn(struct efa_ep *ep, fi_addr_t addr, bool found)
-{
-    struct efa_turn *turn = &ep->turn;
-
-    if (found && turn->addr == addr)
-        turn->addr = FI_ADDR_NOTAVAIL;
-    if (found || turn->addr != FI_ADDR_NOTAVAIL || turn->in_vain)
-        return;
-    *turn = (struct efa_turn){.addr = addr, .until_ns = clock_ns() + TURN_NS};
-}
-
-void efa_av_let_go(struct efa_ep *ep)
-{
-    if (!ep->pins.any || ep->sends != ep->pins.counted)
-        return;
-    ep->dest = FI_ADDR_NOTAVAIL;
-    efa_handle_unpin_all(ep->domain, &ep->pins);
-    ep->turn.drained = true;
-    ep->turn.in_vain = false;
-}
-
-void efa_av_sent(struct efa_ep *ep, unsigned number)
-{
-    if (!efa_handle_uncount(ep->domain, &ep->pins, number))
-        return;
-    ep->turn.drained = true;
-    ep->turn.in_vain = false;
-}
-
-static int route(struct efa_ep *ep, fi_addr_t addr)
+int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
 {
     struct efa_domain *domain = ep->domain;
     struct av *base = ep->base.av;
     struct efa_peer *peer;
     int rc = -FI_EINVAL;
 
+    if (ep->starved && ep->sends)
+        return -FI_EAGAIN;
+    ep->starved = false;
+    if (efa_is_pressed(domain) && !ep->sends)
+        efa_handle_unpin_all(domain, &ep->pins);
+    ep->dest = FI_ADDR_NOTAVAIL;
+    ep->dest_changes = atomic_load(&domain->changes);
     pthread_mutex_lock(&base->mutex);
     peer = peer_map_at(&efa_av_of(base)->by_index, addr);
     if (peer)
         rc = efa_handle_pin(domain, peer->handle, &ep->pins, ep->read);
-    if (!rc)
+    if (!rc) {
+        ep->dest = addr;
         ep->route =
             (struct efa_route){peer->handle->ah, peer->qpn, peer->qkey, peer->handle->number};
-    pthread_mutex_unlock(&base->mutex);
-    return rc;
-}
-
-int efa_av_route(struct efa_ep *ep, fi_addr_t addr)
-{
-    struct efa_domain *domain = ep->domain;
-    int rc;
-
-    ep->dest = FI_ADDR_NOTAVAIL;
-    ep->dest_changes = atomic_load(&domain->changes);
-    if (efa_is_pressed(domain)) {
-        ep->pins.counts = true;
-        efa_av_let_go(ep);
-        if (waits_its_turn(ep, addr))
-            return -FI_EAGAIN;
     }
-    rc = route(ep, addr);
-    if (!rc && !ep->pins.counts)
-        ep->dest = addr;
-    if (efa_is_pressed(domain) && (!rc || rc == -FI_EAGAIN))
-        take_turn(ep, addr, !rc);
+    pthread_mutex_unlock(&base->mutex);
+    ep->starved = rc == -FI_EAGAIN;
     return rc;
-}
-
-int efa_av_route_plain(struct efa_ep *ep, fi_addr_t addr)
-{
-    return efa_is_pressed(ep->domain) ? -FI_EAGAIN : efa_av_route(ep, addr);
 }
 
 static const struct efa_peer *peer_of(const struct efa_av *av, const struct efa_handle *handle,

@@ -65,7 +65,7 @@ static size_t burst_send(struct ep *base, fi_addr_t dest, const struct ep_send *
         count = room;
     while (usual < count && may_send(ep, &sends[usual]))
         usual++;
-    if (__builtin_expect(!usual || progress_forked(ep->progress) || efa_route_plain(ep, dest), 0))
+    if (__builtin_expect(!usual || progress_forked(ep->progress) || efa_route(ep, dest), 0))
         return 0;
     if (__builtin_expect(efa_chain_waits(ep), 0))
         efa_chain_flush(ep);

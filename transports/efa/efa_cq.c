@@ -80,25 +80,16 @@ static void end_receive(struct efa_ep *ep, const struct efa_wr *wr, const struct
              done->is_write ? NULL : wr->buf, done->data, 0, source_of(ep, done));
 }
 
-/* Of a request; number: of the handle that counted it, or EFA_NO_HANDLE. */
-static void count_end(struct efa_ep *ep, bool is_receive, unsigned number)
-{
-    if (is_receive) {
-        ep->receives--;
-        return;
-    }
-    ep->sends--;
-    if (__builtin_expect(number != EFA_NO_HANDLE, 0))
-        efa_av_sent(ep, number);
-}
-
 void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
 {
     struct fi_cq_err_entry error = {
         .op_context = wr->context, .flags = wr->kind, .err = err, .src_addr = FI_ADDR_NOTAVAIL};
     bool told = wr->state.failed || ep->closing;
 
-    count_end(ep, wr->kind & FI_RECV, wr->state.number);
+    if (wr->kind & FI_RECV)
+        ep->receives--;
+    else
+        ep->sends--;
     wr->state.failed = true;
     if (!told)
         complete_error(&ep->base.binding, binding_kind_of(wr->kind), &error);
@@ -106,6 +97,14 @@ void efa_cq_refused(struct efa_ep *ep, struct efa_wr *wr, int err)
         return;
     efa_inject_give(&ep->inject, wr->state.slot);
     pool_put(&ep->wrs, wr);
+}
+
+static void count_end(struct efa_ep *ep, bool is_receive)
+{
+    if (is_receive)
+        ep->receives--;
+    else
+        ep->sends--;
 }
 
 static bool is_receive(uint64_t id)
@@ -130,7 +129,7 @@ static void end_bare(struct efa_ep *ep, const struct done *done)
                         .kind = FI_MSG | (is_receive(done->id) ? FI_RECV : FI_SEND),
                         .state = EFA_WR_PLAIN};
 
-    count_end(ep, wr.kind & FI_RECV, EFA_NO_HANDLE);
+    count_end(ep, wr.kind & FI_RECV);
     if (ep->closing)
         return;
     if (done->status)
@@ -151,7 +150,7 @@ static void end(struct efa_ep *ep, const struct done *done)
         end_bare(ep, done);
         return;
     }
-    count_end(ep, entry->kind & FI_RECV, entry->state.number);
+    count_end(ep, entry->kind & FI_RECV);
     if (__builtin_expect(done->status, 0)) {
         if (!entry->state.failed && !ep->closing)
             end_error(ep, entry, done->vendor_err);
@@ -265,8 +264,10 @@ void efa_cq_poll_idle(struct efa_ep *ep)
     if (__builtin_expect(
             ep->read != atomic_load_explicit(&ep->domain->changes, memory_order_relaxed), 0))
         forget_numbers(ep);
-    if (efa_is_pressed(ep->domain))
-        efa_av_let_go(ep);
+    if (!efa_is_pressed(ep->domain) || ep->sends)
+        return;
+    ep->dest = FI_ADDR_NOTAVAIL;
+    efa_handle_unpin_all(ep->domain, &ep->pins);
 }
 
 void efa_cq_poll_started(struct efa_ep *ep)

@@ -148,9 +148,10 @@ static int close_ep(struct endpoint *base)
         progress_unlock(ep->progress);
     }
     close_device(ep);
-    efa_handle_finish(ep->domain, &ep->pins);
+    efa_handle_unpin_all(ep->domain, &ep->pins);
     endpoint_finish(base);
     pool_finish(&ep->wrs);
+    free(ep->pins.bits);
     free(ep->chain);
     free(ep->burst);
     free(ep);
@@ -238,7 +239,7 @@ int efa_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
     ep->source.trywait = trywait;
     ep->source.fd = -1;
     ep->source.leaf = true;
-    ep->dest = ep->turn.addr = FI_ADDR_NOTAVAIL;
+    ep->dest = FI_ADDR_NOTAVAIL;
     ep->source_numbers = UINT64_MAX;
     ep->read = ep->reading = atomic_load(&ep->domain->changes);
     list_init(&ep->source.link);

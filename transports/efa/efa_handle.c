@@ -119,13 +119,11 @@ static int make(struct efa_domain *domain, struct efa_handle *handle, bool take,
     while (rc == -FI_ENOMEM && take && take_one_away(domain, since))
         rc = create(domain, handle);
     if (rc == -FI_ENOMEM) {
-        if (!atomic_exchange(&domain->pressed, true)) {
-            atomic_fetch_add(&domain->changes, 1); /* endpoints begin to count */
+        if (!atomic_exchange(&domain->pressed, true))
             LOG_INFO("efa", FI_LOG_AV,
                      "%s gives no more than %zu address handles: addresses that are sent to take "
                      "those of others",
                      domain->device->name, domain->made);
-        }
     } else if (rc) {
         LOG_WARN("efa", FI_LOG_AV, "%s gives no address handle: %s", domain->device->name,
                  fi_strerror(-rc));
@@ -241,38 +239,18 @@ static bool has_pinned(const struct efa_pins *pins, unsigned number)
 
 static bool make_room(struct efa_pins *pins, unsigned number)
 {
-    size_t words = number / PIN_BITS + 1, more = words - pins->words;
-    uint64_t *bits;
-    uint32_t *requests;
+    size_t words = number / PIN_BITS + 1;
+    uint64_t *grown;
 
     if (words <= pins->words)
         return true;
-    bits = realloc(pins->bits, words * sizeof(*bits));
-    if (!bits)
+    grown = realloc(pins->bits, words * sizeof(*grown));
+    if (!grown)
         return false;
-    pins->bits = bits;
-    requests = realloc(pins->requests, words * PIN_BITS * sizeof(*requests));
-    if (!requests)
-        return false;
-    memset(bits + pins->words, 0, more * sizeof(*bits));
-    memset(requests + pins->words * PIN_BITS, 0, more * PIN_BITS * sizeof(*requests));
-    pins->requests = requests;
+    memset(grown + pins->words, 0, (words - pins->words) * sizeof(*grown));
+    pins->bits = grown;
     pins->words = words;
     return true;
-}
-
-/* The handle has its number. */
-static void pin(struct efa_handle *handle, struct efa_pins *pins)
-{
-    if (!pins->counts) {
-        pins->bits[handle->number / PIN_BITS] |= UINT64_C(1) << handle->number % PIN_BITS;
-        pins->any = true;
-        handle->pins++;
-        return;
-    }
-    if (!pins->requests[handle->number])
-        handle->pins++;
-    efa_handle_count(pins, handle->number);
 }
 
 int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct efa_pins *pins,
@@ -280,23 +258,20 @@ int efa_handle_pin(struct efa_domain *domain, struct efa_handle *handle, struct 
 {
     int rc = 0;
 
-    if (!pins->counts && has_pinned(pins, __atomic_load_n(&handle->number, __ATOMIC_RELAXED)))
+    if (has_pinned(pins, __atomic_load_n(&handle->number, __ATOMIC_RELAXED)))
         return 0;
     pthread_mutex_lock(&domain->mutex);
     if (!handle->ah)
         rc = make(domain, handle, true, since);
     if (!rc && !make_room(pins, handle->number))
         rc = -FI_ENOMEM;
-    if (!rc)
-        pin(handle, pins);
+    if (!rc) {
+        handle->pins++;
+        pins->bits[handle->number / PIN_BITS] |= UINT64_C(1) << handle->number % PIN_BITS;
+        pins->any = true;
+    }
     pthread_mutex_unlock(&domain->mutex);
     return rc == -FI_ENOMEM ? -FI_EAGAIN : rc;
-}
-
-void efa_handle_count(struct efa_pins *pins, unsigned number)
-{
-    pins->requests[number]++;
-    pins->counted++;
 }
 
 static void unpin(struct efa_domain *domain, unsigned number)
@@ -309,29 +284,6 @@ static void unpin(struct efa_domain *domain, unsigned number)
     list_attach(&handle->link, &domain->recent);
     if (!handle->users)
         destroy(domain, handle);
-}
-
-bool efa_handle_uncount(struct efa_domain *domain, struct efa_pins *pins, unsigned number)
-{
-    pins->counted--;
-    if (--pins->requests[number])
-        return false;
-    pthread_mutex_lock(&domain->mutex);
-    unpin(domain, number);
-    pthread_mutex_unlock(&domain->mutex);
-    return true;
-}
-
-void efa_handle_finish(struct efa_domain *domain, struct efa_pins *pins)
-{
-    efa_handle_unpin_all(domain, pins);
-    pthread_mutex_lock(&domain->mutex);
-    for (size_t i = 0; i < pins->words * PIN_BITS && pins->counted; i++)
-        if (pins->requests[i])
-            unpin(domain, (unsigned)i);
-    pthread_mutex_unlock(&domain->mutex);
-    free(pins->bits);
-    free(pins->requests);
 }
 
 void efa_handle_unpin_all(struct efa_domain *domain, struct efa_pins *pins)

@@ -94,7 +94,6 @@ static int query_addr(struct fid_ep *ep, fi_addr_t addr, uint16_t *ahn, uint16_t
         *ahn = efa->route.number;
         *remote_qpn = (uint16_t)efa->route.qpn;
         *remote_qkey = efa->route.qkey;
-        efa_unroute(efa);
     }
     progress_unlock(efa->progress);
     return rc;

@@ -65,12 +65,9 @@ static struct efa_wr *wr_get(struct efa_ep *ep, const struct op *op)
         return NULL;
     *wr = (struct efa_wr){.context = op->context, .kind = op->kind, .state = EFA_WR_PLAIN};
     wr->buf = op->count ? op->iov[0].iov_base : NULL;
-    if (op->kind & FI_RECV)
-        return wr;
-    wr->state.wanted =
-        !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
-    if (__builtin_expect(ep->pins.counts, 0))
-        wr->state.number = ep->route.number;
+    if (!(op->kind & FI_RECV))
+        wr->state.wanted =
+            !op_is_inject(op) && completion_wanted(ep->base.binding.tx_selective, op->flags);
     return wr;
 }
 
@@ -84,42 +81,33 @@ static ssize_t give_back(struct efa_ep *ep, struct efa_wr *wr, int rc)
 
 /* ---- Messages ---- */
 
-static ssize_t send_there(struct efa_ep *ep, const struct op *op, struct efa_request *request)
-{
-    int rc;
-
-    if (ep->sends == ep->base.tx_size)
-        return -FI_EAGAIN;
-    request->wr = wr_get(ep, op);
-    if (!request->wr)
-        return -FI_ENOMEM;
-    request->route = ep->route;
-    request->opcode = op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
-    request->data = (uint32_t)op->data;
-    ep->sends++;
-    rc = efa_chain_post(ep, request, 1, op->flags & FI_MORE);
-    if (!rc)
-        return 0;
-    ep->sends--;
-    return give_back(ep, request->wr, rc);
-}
-
 static ssize_t start_send(struct efa_ep *ep, const struct op *op)
 {
     struct efa_request request;
-    ssize_t rc;
+    int rc;
 
     if (op->len > (op->flags & FI_INJECT ? ep->inline_max : ep->max) + ep->prefix)
         return -FI_EMSGSIZE;
     rc = set_pieces(op, ep->prefix, ep->inline_max, &request.pieces);
-    if (!rc)
-        rc = efa_route(ep, op->peer);
     if (rc)
         return rc;
-    rc = send_there(ep, op, &request);
+    rc = efa_route(ep, op->peer);
     if (rc)
-        efa_unroute(ep);
-    return rc;
+        return rc;
+    if (ep->sends == ep->base.tx_size)
+        return -FI_EAGAIN;
+    request.wr = wr_get(ep, op);
+    if (!request.wr)
+        return -FI_ENOMEM;
+    request.route = ep->route;
+    request.opcode = op->flags & FI_REMOTE_CQ_DATA ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+    request.data = (uint32_t)op->data;
+    ep->sends++;
+    rc = efa_chain_post(ep, &request, 1, op->flags & FI_MORE);
+    if (!rc)
+        return 0;
+    ep->sends--;
+    return give_back(ep, request.wr, rc);
 }
 
 static ssize_t start_receive(struct efa_ep *ep, const struct op *op)
@@ -200,7 +188,7 @@ static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr
     struct efa_request requests[EFA_SEGMENTS];
     uint64_t addr = op->rma->addr;
 
-    wr->state.left = (uint8_t)pieces->count;
+    wr->state.left = (uint16_t)pieces->count;
     for (size_t i = 0; i < pieces->count; i++) {
         requests[i] = (struct efa_request){.wr = wr,
                                            .route = ep->route,
@@ -214,32 +202,12 @@ static int post_pieces(struct efa_ep *ep, const struct op *op, struct efa_wr *wr
     return efa_chain_post(ep, requests, pieces->count, op->flags & FI_MORE);
 }
 
-static ssize_t access_there(struct efa_ep *ep, const struct op *op, struct efa_pieces *pieces,
-                            bool copied)
-{
-    struct efa_wr *wr = wr_get(ep, op);
-    int rc;
-
-    if (!wr)
-        return -FI_ENOMEM;
-    rc = copied ? own_memory(ep, op, wr, pieces) : 0;
-    if (rc) {
-        pool_put(&ep->wrs, wr);
-        return rc;
-    }
-    ep->sends += pieces->count;
-    rc = post_pieces(ep, op, wr, pieces);
-    if (!rc)
-        return 0;
-    ep->sends -= pieces->count;
-    return give_back(ep, wr, rc);
-}
-
 static ssize_t start_access(struct efa_ep *ep, const struct op *op)
 {
     bool copied = op->flags & FI_INJECT || !op->len;
     struct efa_pieces pieces;
-    ssize_t rc = check_access(ep, op);
+    struct efa_wr *wr;
+    int rc = check_access(ep, op);
 
     if (!rc)
         rc = set_pieces(op, 0, op->flags & FI_INJECT ? ep->inline_max : 0, &pieces);
@@ -249,12 +217,20 @@ static ssize_t start_access(struct efa_ep *ep, const struct op *op)
         rc = efa_route(ep, op->peer);
     if (rc)
         return rc;
-    rc = access_there(ep, op, &pieces, copied);
-    if (rc)
-        efa_unroute(ep);
-    else if (ep->pins.counts && pieces.count > 1)
-        efa_handle_count(&ep->pins, ep->route.number); /* a request of each segment */
-    return rc;
+    wr = wr_get(ep, op);
+    if (!wr)
+        return -FI_ENOMEM;
+    rc = copied ? own_memory(ep, op, wr, &pieces) : 0;
+    if (rc) {
+        pool_put(&ep->wrs, wr);
+        return rc;
+    }
+    ep->sends += pieces.count;
+    rc = post_pieces(ep, op, wr, &pieces);
+    if (!rc)
+        return 0;
+    ep->sends -= pieces.count;
+    return give_back(ep, wr, rc);
 }
 
 /* ---- The entry ---- */

@@ -50,7 +50,7 @@ QUICK bool post_send(struct efa_ep *ep, const void *buf, size_t len, const struc
     struct ibv_qp_ex *ex = ep->ex;
     struct efa_wr *wr;
 
-    if (__builtin_expect(efa_route_plain(ep, dest), 0))
+    if (__builtin_expect(efa_route(ep, dest), 0))
         return false;
     wr = wr_get(ep, context, buf, FI_MSG | FI_SEND);
     if (!wr)
