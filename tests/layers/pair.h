@@ -42,6 +42,15 @@ struct pair {
     fi_addr_t to[2];
 };
 
+/* A call that starts an operation, again while there is no room for it. */
+#define PAIR_POST(pair, call)                                                                      \
+    do {                                                                                           \
+        ssize_t post_rc;                                                                           \
+        while ((post_rc = (call)) == -FI_EAGAIN)                                                   \
+            fi_cq_read((pair)->cq, NULL, 0);                                                       \
+        assert_int_equal(post_rc, 0);                                                              \
+    } while (0)
+
 static int pair_locks;
 
 /* Attributes that the next domain is asked for. */

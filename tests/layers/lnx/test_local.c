@@ -38,14 +38,6 @@ static void wait_for(struct pair *pair, int count)
     }
 }
 
-#define POST(call)                                                                                 \
-    do {                                                                                           \
-        ssize_t post_rc;                                                                           \
-        while ((post_rc = (call)) == -FI_EAGAIN)                                                   \
-            fi_cq_read(pair->cq, NULL, 0);                                                         \
-        assert_int_equal(post_rc, 0);                                                              \
-    } while (0)
-
 /* A message, a read and an atomic operation with a result. */
 static void use_all(struct pair *pair, char *from, char *to, struct fid_mr *from_mr,
                     struct fid_mr *to_mr, size_t len)
@@ -57,15 +49,16 @@ static void use_all(struct pair *pair, char *from, char *to, struct fid_mr *from
     assert_non_null(from_desc);
     memset(from, 7, len);
     memset(to, 0, len);
-    POST(fi_trecv(pair->ep[1], to, len, to_desc, FI_ADDR_UNSPEC, 1, 0, &contexts[0]));
-    POST(fi_tsend(pair->ep[0], from, len, from_desc, pair->to[1], 1, &contexts[1]));
+    PAIR_POST(pair, fi_trecv(pair->ep[1], to, len, to_desc, FI_ADDR_UNSPEC, 1, 0, &contexts[0]));
+    PAIR_POST(pair, fi_tsend(pair->ep[0], from, len, from_desc, pair->to[1], 1, &contexts[1]));
     wait_for(pair, 2);
     assert_memory_equal(from, to, len);
-    POST(fi_read(pair->ep[0], from, len, from_desc, pair->to[1], base, fi_mr_key(to_mr),
-                 &contexts[2]));
+    PAIR_POST(pair, fi_read(pair->ep[0], from, len, from_desc, pair->to[1], base, fi_mr_key(to_mr),
+                            &contexts[2]));
     wait_for(pair, 1);
-    POST(fi_fetch_atomic(pair->ep[0], from, 1, from_desc, from + 8, from_desc, pair->to[1], base,
-                         fi_mr_key(to_mr), FI_UINT64, FI_SUM, &contexts[3]));
+    PAIR_POST(pair,
+              fi_fetch_atomic(pair->ep[0], from, 1, from_desc, from + 8, from_desc, pair->to[1],
+                              base, fi_mr_key(to_mr), FI_UINT64, FI_SUM, &contexts[3]));
     wait_for(pair, 1);
     assert_memory_equal(from + 8, from, 8);
     assert_int_equal(to[0], 14);
@@ -75,8 +68,8 @@ static void send_one(struct pair *pair, char *from, char *to, void *from_desc, v
 {
     static struct fi_context2 contexts[2];
 
-    POST(fi_trecv(pair->ep[1], to, LARGE, to_desc, FI_ADDR_UNSPEC, 1, 0, &contexts[0]));
-    POST(fi_tsend(pair->ep[0], from, LARGE, from_desc, pair->to[1], 1, &contexts[1]));
+    PAIR_POST(pair, fi_trecv(pair->ep[1], to, LARGE, to_desc, FI_ADDR_UNSPEC, 1, 0, &contexts[0]));
+    PAIR_POST(pair, fi_tsend(pair->ep[0], from, LARGE, from_desc, pair->to[1], 1, &contexts[1]));
     wait_for(pair, 2);
 }
 

@@ -88,14 +88,6 @@ static void wait_for(struct pair *pair, unsigned *ends, unsigned count)
     memset(ends, 0, 2 * MANY * sizeof(*ends));
 }
 
-#define POST(call)                                                                                 \
-    do {                                                                                           \
-        ssize_t post_rc;                                                                           \
-        while ((post_rc = (call)) == -FI_EAGAIN)                                                   \
-            fi_cq_read(pair->cq, NULL, 0);                                                         \
-        assert_int_equal(post_rc, 0);                                                              \
-    } while (0)
-
 static void fill(char *bytes, size_t len, unsigned number)
 {
     for (size_t i = 0; i < len; i++)
@@ -112,11 +104,13 @@ static void messages(struct pair *pair, unsigned *ends)
         size_t len = i % 4 == 3 ? LARGE : i % 4 * 3000 + 8;
 
         fill(from + (size_t)i * LARGE, len, i);
-        POST(fi_trecv(pair->ep[1], to + (size_t)i * LARGE, len, NULL, pair->to[0], i, 0, &ends[i]));
+        PAIR_POST(pair, fi_trecv(pair->ep[1], to + (size_t)i * LARGE, len, NULL, pair->to[0], i, 0,
+                                 &ends[i]));
     }
     for (unsigned i = 0; i < MANY; i++)
-        POST(fi_tsend(pair->ep[0], from + (size_t)i * LARGE, i % 4 == 3 ? LARGE : i % 4 * 3000 + 8,
-                      NULL, pair->to[1], i, &ends[MANY + i]));
+        PAIR_POST(pair, fi_tsend(pair->ep[0], from + (size_t)i * LARGE,
+                                 i % 4 == 3 ? LARGE : i % 4 * 3000 + 8, NULL, pair->to[1], i,
+                                 &ends[MANY + i]));
     wait_for(pair, ends, 2 * MANY);
     for (unsigned i = 0; i < MANY; i++)
         assert_memory_equal(from + (size_t)i * LARGE, to + (size_t)i * LARGE,
@@ -139,17 +133,18 @@ static void accesses(struct pair *pair, unsigned *ends)
     key = fi_mr_key(mr);
     for (unsigned i = 0; i < MANY; i++) {
         words[i] = i * 11 + 1;
-        POST(
-            fi_write(pair->ep[0], &words[i], 8, NULL, pair->to[1], base + 8ull * i, key, &ends[i]));
+        PAIR_POST(pair, fi_write(pair->ep[0], &words[i], 8, NULL, pair->to[1], base + 8ull * i, key,
+                                 &ends[i]));
     }
     wait_for(pair, ends, MANY);
     for (unsigned i = 0; i < MANY; i++)
-        POST(fi_atomic(pair->ep[0], &one, 1, NULL, pair->to[1], base + 8ull * i, key, FI_UINT64,
-                       FI_SUM, &ends[i]));
+        PAIR_POST(pair, fi_atomic(pair->ep[0], &one, 1, NULL, pair->to[1], base + 8ull * i, key,
+                                  FI_UINT64, FI_SUM, &ends[i]));
     wait_for(pair, ends, MANY);
     memset(words, 0, sizeof(words));
     for (unsigned i = 0; i < MANY; i++)
-        POST(fi_read(pair->ep[0], &words[i], 8, NULL, pair->to[1], base + 8ull * i, key, &ends[i]));
+        PAIR_POST(pair, fi_read(pair->ep[0], &words[i], 8, NULL, pair->to[1], base + 8ull * i, key,
+                                &ends[i]));
     wait_for(pair, ends, MANY);
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(words[i], i * 11 + 2);
