@@ -59,32 +59,33 @@ static struct packet_room room_to(const struct message_peer *peer)
     return room;
 }
 
-static size_t piece_room(const struct message_peer *peer)
+static size_t piece_of(const struct message_peer *peer, const struct packet_room *room)
 {
-    return room_to(peer).size - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
+    return room->size - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
 }
 
 /* The same of several packets that leave as one message of the lower's; 0: none do. */
-static size_t train_room(const struct message_peer *peer)
+static size_t train_of(const struct message_peer *peer, const struct packet_room *room)
 {
-    struct packet_room room = room_to(peer);
-
-    if (!rxd_peer_of(peer)->trains || room.train <= room.size)
+    if (!rxd_peer_of(peer)->trains || room->train <= room->size)
         return 0;
-    return room.train - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
+    return room->train - rxd_ep_of(peer->ep)->heads - RXD_RECORD_SIZE;
 }
 
 bool rxd_makes_trains(const struct rxd_peer *peer)
 {
-    return peer->trains && train_room(&peer->base);
+    struct packet_room room = room_to(&peer->base);
+
+    return train_of(&peer->base, &room) > 0;
 }
 
 /* Of memory of the application's, trains. */
 size_t rxd_piece_room(const struct message_move *move)
 {
-    size_t room = move->direct ? train_room(move->peer) : 0;
+    struct packet_room room = room_to(move->peer);
+    size_t train = move->direct ? train_of(move->peer, &room) : 0;
 
-    return room ? room : piece_room(move->peer);
+    return train ? train : piece_of(move->peer, &room);
 }
 
 static void put_piece(struct rxd_packet *packet, struct message_move *move,
@@ -113,18 +114,20 @@ size_t rxd_piece(struct message_move *move, size_t len)
  * it in any case. */
 size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
 {
-    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT, room, train;
+    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT, window, train;
+    struct packet_room room;
     uint32_t used = peer->next_out - peer->acked + 1;
 
     if (!most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
         peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
         return 0;
-    room = (RXD_WINDOW / 2 - used) * piece_room(&peer->base);
+    room = room_to(&peer->base);
+    window = (RXD_WINDOW / 2 - used) * piece_of(&peer->base, &room);
     if (most > RXD_UNASKED)
         most = RXD_UNASKED;
-    most = most < room ? most : room;
+    most = most < window ? most : window;
     /* The rest of the last train is asked for with what is behind it. */
-    train = train_room(&peer->base);
+    train = train_of(&peer->base, &room);
     return train && most > train && post->len > RXD_FIRST + most ? most / train * train : most;
 }
 
