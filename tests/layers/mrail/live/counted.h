@@ -57,4 +57,23 @@ static inline unsigned long sends_of(const char *file_name)
     return count;
 }
 
+/* Of fi_send and its kin that were accepted, fi_inject too, of a row of sizes: "\"2048\":" for 2048
+ * to 4095 bytes. */
+static inline unsigned long sends_of_size(const char *file_name, const char *size)
+{
+    static const char *const names[] = {"\"fi_send", "\"fi_inject"};
+    const char *text = report_of(file_name);
+    unsigned long count = 0;
+
+    for (int i = 0; i < 2; i++) {
+        for (const char *row = text; (row = strstr(row, names[i])); row++) {
+            const char *at = strstr(row, size), *end = strstr(row, "}}");
+
+            if (at && end && at < end)
+                count += strtoul(at + strlen(size), NULL, 10);
+        }
+    }
+    return count;
+}
+
 #endif
