@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A rail of datagrams that get lost for a while, as the kernel never gets them: what is told when it
- * is back; an address that is removed meanwhile; the order of writes.
+ * A rail of datagrams that get lost for a while, as the kernel never gets them: what is told when
+ * it is back; an address that is removed meanwhile; the order of writes.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -464,7 +464,7 @@ static void post_fenced(unsigned n)
     PAIR_POST(&pair, fi_writemsg(pair.ep[0], &flag, FI_FENCE | FI_REMOTE_CQ_DATA));
 }
 
-/* What the target is told comes in the order of the posts, and all bytes before it are there. */
+/* The target is told in the order of the posts, and by then has all bytes from before. */
 static void look_at_fenced(void)
 {
     struct fi_cq_tagged_entry entry;
