@@ -10,6 +10,7 @@
 
 struct sim_event {
     uint64_t at, order;
+    uint64_t number; /* among those to that end, of all that arrive, as they left */
     unsigned to;
     bool marked;
     uint16_t len;
@@ -77,6 +78,19 @@ static struct sim_event heap_take(struct sim *sim)
     return top;
 }
 
+/* The packet that arrives next. Of those that came before it at most `number` had left before it:
+ * the others have overtaken it. */
+static struct sim_event next_event(struct sim *sim)
+{
+    struct sim_event event = heap_take(sim);
+    struct sim_end *end = &sim->end[event.to];
+
+    if (end->came > event.number && end->came - event.number > end->overtaken)
+        end->overtaken = end->came - event.number;
+    end->came++;
+    return event;
+}
+
 /* ---- Paths ---- */
 
 /* ns that the packet waits for the link, and takes on it; UINT64_MAX: it is dropped. */
@@ -119,6 +133,9 @@ static void carry_late(struct sim *sim, const struct sim_path *path, unsigned to
     if (wait == UINT64_MAX)
         return;
     event.at = sim->now + wait + path->delay + jitter;
+    if (chance(sim, path->strays))
+        event.at += path->stray;
+    event.number = sim->end[to].coming++;
     event.bytes = malloc(len);
     assert_non_null(event.bytes);
     memcpy(event.bytes, bytes, len);
@@ -388,7 +405,7 @@ static void take_train(struct sim *sim, const struct sim_event *first)
 
     memcpy(bytes, first->bytes, len);
     while (follows(sim, first, len)) {
-        struct sim_event event = heap_take(sim);
+        struct sim_event event = next_event(sim);
 
         memcpy(bytes + len, event.bytes, event.len);
         len += event.len;
@@ -453,7 +470,7 @@ void sim_run(struct sim *sim, uint64_t until, bool (*more)(const struct sim *sim
         assert_true(next >= sim->now);
         sim->now = next;
         while (sim->events && sim->heap[0].at <= sim->now) {
-            struct sim_event event = heap_take(sim);
+            struct sim_event event = next_event(sim);
 
             if (sim->end[event.to].config.deliver_parts)
                 take_train(sim, &event);

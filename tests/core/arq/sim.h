@@ -28,8 +28,10 @@ struct sim_link {
 struct sim_path {
     uint64_t delay, jitter; /* a packet takes delay, and up to jitter more */
     unsigned loss, dup;     /* of 1000 */
-    uint32_t mtu;           /* larger packets vanish; 0: none is too large */
-    struct sim_link *link;  /* or NULL */
+    unsigned strays;        /* of 1000; they take `stray` more */
+    uint64_t stray;
+    uint32_t mtu;          /* larger packets vanish; 0: none is too large */
+    struct sim_link *link; /* or NULL */
     bool down;
 };
 
@@ -46,9 +48,11 @@ struct sim_end {
     uint64_t bytes;                   /* delivered */
     uint8_t *seen;                    /* deliveries of each of the peer's messages */
     uint64_t seen_count;
-    bool full;          /* takes no message */
-    uint64_t trains[2]; /* packets that left, and came, in trains */
-    int err;            /* of the last message that failed */
+    bool full;             /* takes no message */
+    uint64_t trains[2];    /* packets that left, and came, in trains */
+    uint64_t coming, came; /* packets that will arrive here, or have */
+    uint64_t overtaken;    /* the most that came before one which had left before them */
+    int err;               /* of the last message that failed */
 };
 
 struct sim {

@@ -40,14 +40,15 @@ static void all_arrived(const struct sim *sim, unsigned from)
     assert_int_equal(receiver->delivered, sender->made);
 }
 
-/* 10 % lost, 5 % twice, reordered by up to 100 packets; both ways at once: a million messages in
- * all. */
+/* 10 % lost, 5 % twice, and reordered, some so late that 100 others overtake them; both ways at
+ * once: a million messages in all. */
 static void everything_arrives_once(void **state)
 {
     for (uint64_t seed = 1; seed <= 3; seed++) {
         struct sim *sim = sim_create(seed);
-        unsigned a = sim_pair(sim, congestion_all[seed % 3], 1500,
-                              &(struct sim_path){50 * US, 100 * US, .loss = 100, .dup = 50});
+        const struct sim_path path = {50 * US,   100 * US,    .loss = 100,
+                                      .dup = 50, .strays = 5, .stray = 2 * MS};
+        unsigned a = sim_pair(sim, congestion_all[seed % 3], 1500, &path);
 
         print_message("seed %lu\n", (unsigned long)seed);
         sim_send(sim, a, messages(222224), 64);
@@ -55,6 +56,10 @@ static void everything_arrives_once(void **state)
         sim_run(sim, 100000 * SECOND, sim_busy);
         all_arrived(sim, a);
         all_arrived(sim, a + 1);
+        for (unsigned i = a; i < a + 2; i++) {
+            print_message("%lu packets overtook one\n", (unsigned long)sim->end[i].overtaken);
+            assert_true(sim->end[i].overtaken >= 100);
+        }
         sim_destroy(sim);
     }
 }
