@@ -53,6 +53,7 @@ struct mrail_packet {
     bool stripe;    /* its bytes are a struct flow_stripe (mrail_read.c) */
     int err;        /* of such a one that has ended */
     uint64_t peer;  /* its number: out: that it goes to; saved: that it is of */
+    uint32_t src;   /* in: as the rail tells, in its AV; MRAIL_NO_ADDR: it does not */
     size_t at, len; /* of the bytes that count */
     unsigned tries; /* saved: more that a reader is given */
     _Alignas(8) uint8_t bytes[];
@@ -122,6 +123,7 @@ struct mrail_peer {
     struct mrail_intro intro; /* its number is of ep->numbers */
     uint32_t addr;            /* the upper's; MRAIL_NO_ADDR: not in the AV */
     uint32_t hash;            /* of its name */
+    uint8_t vouched;          /* a bit for each rail that has told it as a packet's source */
     struct flow_rest rest;
     struct mrail_peer_rail rail[]; /* of each of its endpoint's */
 };
@@ -205,8 +207,10 @@ ssize_t mrail_way_send(struct mrail_way *way, struct mrail_packet *packet, fi_ad
 /* The session with the peer of an fi_addr_t, made on its first use. -FI_EINVAL: it is not in the
  * AV; -FI_ENOMEM. */
 int mrail_session_at(struct mrail_ep *ep, fi_addr_t addr, struct mrail_session **session);
-/* That with the peer that sent a packet, or NULL: it is to be dropped. */
-struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_head *head);
+/* That with the peer that sent a packet, or NULL: it is to be dropped. wrong: set if that is to be
+ * told. */
+struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_packet *packet,
+                                         const struct mrail_head *head, const char **wrong);
 /* The name of a peer, or NULL: it rests, and its address has been removed. */
 const uint8_t *mrail_peer_name(const struct mrail_ep *ep, const struct mrail_peer *peer);
 /* The peer has a new state now: packets of the old one lead nowhere. */

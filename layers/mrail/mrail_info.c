@@ -54,7 +54,7 @@ static struct fi_info *rail_hints(const struct fi_info *hints, uint64_t wish, bo
     need->handle = NULL;
     need->addr_format = FI_FORMAT_UNSPEC;
     need->fabric_attr->fabric = NULL;
-    need->caps = FI_MSG | FI_SEND | FI_RECV | wish;
+    need->caps = FI_MSG | FI_SEND | FI_RECV | FI_SOURCE | wish;
     need->mode = 0;
     *need->tx_attr = (struct fi_tx_attr){.tclass = hints->tx_attr->tclass};
     *need->rx_attr = (struct fi_rx_attr){0};

@@ -5,19 +5,33 @@ void mrail_intro_renew(struct mrail_intro *intro, uint32_t number, uint64_t epoc
 {
     intro->number = number;
     intro->epoch = epoch;
-    if (intro->their_epoch > intro->forgotten)
+    if (intro->their_epoch > intro->forgotten) {
         intro->forgotten = intro->their_epoch;
+        intro->forgot_surely = intro->sure;
+    }
     intro->their_epoch = 0;
+    intro->sure = false;
     intro->theirs = 0;
     intro->introduced = false;
 }
 
-enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct mrail_head *head)
+enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct mrail_head *head,
+                                       enum mrail_word word)
 {
-    if (head->epoch < intro->their_epoch)
+    bool ends = word != WORD_HEARSAY;
+
+    if (head->epoch < intro->their_epoch && (word != WORD_OWN || intro->sure))
         return INTRO_LATE;
+    if (head->epoch < intro->their_epoch) /* what another said is taken back */
+        return head->epoch > intro->forgotten || !intro->forgot_surely ? INTRO_BEGUN : INTRO_LATE;
+    if (head->epoch < intro->forgotten && word == WORD_OWN && !intro->forgot_surely)
+        intro->forgotten = head->epoch - 1;
+    if (head->epoch <= intro->forgotten && head->to == intro->number)
+        return ends ? INTRO_UNHEARD : INTRO_LATE;
     if (head->epoch <= intro->forgotten)
-        return head->to == intro->number ? INTRO_UNHEARD : INTRO_TELL;
+        return INTRO_TELL;
+    if (head->epoch != intro->their_epoch && !ends)
+        return INTRO_LATE;
     if (intro->their_epoch && head->epoch > intro->their_epoch)
         return INTRO_BEGUN;
     if (head->to && head->to != intro->number) {
@@ -26,6 +40,7 @@ enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct m
     }
     intro->their_epoch = head->epoch;
     intro->theirs = head->giving;
+    intro->sure = intro->sure || word == WORD_OWN;
     if (!head->to)
         return INTRO_WANTED;
     intro->introduced = true;

@@ -7,6 +7,10 @@
  * its endpoint has had. Both are told in introductions (MRAIL_INTRO), until both sides know that
  * the other knows, and in each probe. A state ends on either side; the other learns of it from the
  * next introduction, whose epoch is larger, and ends its own.
+ *
+ * An introduction is bytes, and any endpoint can send them. Where a rail tells the source of a
+ * packet, the source's word counts for more than that of others: nothing ends by theirs, and what
+ * they said before it was first heard is taken back.
  */
 #ifndef WEFT_LAYERS_MRAIL_MRAIL_INTRO_H
 #define WEFT_LAYERS_MRAIL_MRAIL_INTRO_H
@@ -19,6 +23,14 @@ struct mrail_intro {
     uint32_t number;             /* that the peer is to use */
     uint32_t theirs;             /* that we use; 0: not known yet */
     bool introduced;             /* the peer uses our number */
+    bool sure, forgot_surely; /* a rail told that their_epoch, forgotten is the peer's own word */
+};
+
+/* Who says so? */
+enum mrail_word {
+    WORD_UNTOLD,  /* no rail has ever told of the peer */
+    WORD_HEARSAY, /* one has, but not of this packet */
+    WORD_OWN,     /* the peer, as the rail tells */
 };
 
 enum mrail_intro_fate {
@@ -35,7 +47,8 @@ enum mrail_intro_fate {
 /* The state has ended; another begins. */
 void mrail_intro_renew(struct mrail_intro *intro, uint32_t number, uint64_t epoch);
 /* Reads an introduction of the peer's. */
-enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct mrail_head *head);
+enum mrail_intro_fate mrail_intro_take(struct mrail_intro *intro, const struct mrail_head *head,
+                                       enum mrail_word word);
 /* Names the states in a head, which may be an introduction after that, with this address. */
 void mrail_intro_put(const struct mrail_intro *intro, struct mrail_head *head, const uint8_t *addr,
                      size_t addr_len);

@@ -281,13 +281,47 @@ static bool takes_stranger(struct mrail_ep *ep)
 
 /* ---- Who sends ---- */
 
+static const char another[] = "a packet in the name of another peer";
+
+/* Do two numbers of a rail's AV stand for one address? Two peers may have a rail in common. */
+static bool is_same(struct fid_av *av, uint32_t one, uint32_t other)
+{
+    unsigned char name[2][MRAIL_ADDR_MAX];
+    size_t len[2] = {sizeof(name[0]), sizeof(name[1])};
+
+    return !fi_av_lookup(av, one, name[0], &len[0]) && !fi_av_lookup(av, other, name[1], &len[1]) &&
+           len[0] == len[1] && len[0] <= sizeof(name[0]) && !memcmp(name[0], name[1], len[0]);
+}
+
+/* False: another sends in its name. A rail that has told of the peer once tells of it always, but
+ * for packets that left, and came, before the peer was inserted there: these have introductions. A
+ * rail that never has may not know where the peer sends from. */
+static bool is_of(struct mrail_ep *ep, struct mrail_peer *peer, const struct mrail_packet *packet,
+                  const struct mrail_head *head, enum mrail_word *word)
+{
+    uint8_t bit = (uint8_t)(1U << packet->rail);
+    uint32_t own = peer->rail[packet->rail].lower;
+
+    *word = peer->vouched ? WORD_HEARSAY : WORD_UNTOLD;
+    if (packet->src == MRAIL_NO_ADDR)
+        return head->flags & MRAIL_INTRO || !(peer->vouched & bit);
+    if (own == MRAIL_NO_ADDR ||
+        (packet->src != own && !is_same(ep->way[packet->rail].av, own, packet->src)))
+        return false;
+    peer->vouched |= bit;
+    *word = WORD_OWN;
+    return true;
+}
+
 /* An introduction. One that finds no memory or room for its peer is lost as on a rail: the peer
  * asks again, and what it sent before that leaves again. */
-static struct mrail_session *introduced(struct mrail_ep *ep, const struct mrail_head *head)
+static struct mrail_session *introduced(struct mrail_ep *ep, const struct mrail_packet *packet,
+                                        const struct mrail_head *head, const char **wrong)
 {
     struct mrail_session *session;
     enum mrail_intro_fate fate;
     struct mrail_peer *peer;
+    enum mrail_word word;
 
     if (head->addr_len != ep->name_size)
         return NULL;
@@ -295,29 +329,54 @@ static struct mrail_session *introduced(struct mrail_ep *ep, const struct mrail_
         return NULL;
     if (get(ep, head->addr, &peer))
         return NULL;
+    if (!is_of(ep, peer, packet, head, &word)) {
+        *wrong = another;
+        return NULL;
+    }
     session = mrail_session_wake(ep, peer);
     if (!session)
         return NULL;
-    fate = mrail_intro_take(&peer->intro, head);
+    fate = mrail_intro_take(&peer->intro, head, word);
     if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD)
         flow_end(&session->flow, FI_ECONNRESET);
     if (fate == INTRO_BEGUN)
-        fate = mrail_intro_take(&peer->intro, head);
+        fate = mrail_intro_take(&peer->intro, head, word);
     if (fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD)
         session->flow.ack_now = true;
     mrail_ready(session);
     return fate == INTRO_TAKEN || fate == INTRO_WANTED ? session : NULL;
 }
 
-struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_head *head)
+/* Of a packet without an introduction. Apart, since it is mostly answered by one look. */
+static __attribute__((noinline)) bool is_taken(struct mrail_ep *ep, struct mrail_peer *peer,
+                                               const struct mrail_packet *packet,
+                                               const struct mrail_head *head)
+{
+    enum mrail_word word;
+
+    if (!is_of(ep, peer, packet, head, &word))
+        return false;
+    peer->intro.sure = peer->intro.sure || word == WORD_OWN;
+    return word != WORD_HEARSAY || head->type != MRAIL_BYE;
+}
+
+struct mrail_session *mrail_session_from(struct mrail_ep *ep, const struct mrail_packet *packet,
+                                         const struct mrail_head *head, const char **wrong)
 {
     struct mrail_peer *peer;
 
     if (head->flags & MRAIL_INTRO)
-        return introduced(ep, head);
+        return introduced(ep, packet, head, wrong);
     peer = ids_find(&ep->numbers, head->to);
     if (!peer)
         return NULL;
+    if (__builtin_expect(packet->src != peer->rail[packet->rail].lower || !peer->intro.sure ||
+                             packet->src == MRAIL_NO_ADDR,
+                         0) &&
+        !is_taken(ep, peer, packet, head)) {
+        *wrong = another;
+        return NULL;
+    }
     peer->intro.introduced = true;
     return __builtin_expect(peer->rest.rests, 0) ? mrail_session_wake(ep, peer) : peer->session;
 }

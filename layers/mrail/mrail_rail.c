@@ -47,6 +47,7 @@ static ssize_t sink_write(struct fid_peer_cq *sink, void *context, uint64_t flag
     }
     way_of(sink)->fed--;
     packet->len = len;
+    packet->src = src < MRAIL_NO_ADDR ? (uint32_t)src : MRAIL_NO_ADDR;
     if (__builtin_expect(packet->ep->closing && !packet->ep->driven, 0))
         mrail_packet_put(packet); /* the rails are being closed, and their memory goes one by one */
     else

@@ -127,7 +127,7 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
 {
     struct mrail_head head = {.type = 0};
     const char *wrong = mrail_head_get(packet->bytes, packet->len, &head);
-    struct mrail_session *session = wrong ? NULL : mrail_session_from(ep, &head);
+    struct mrail_session *session = wrong ? NULL : mrail_session_from(ep, packet, &head, &wrong);
     size_t size;
 
     if (packet->len > MRAIL_HEAD_MAX + ep->config.small)

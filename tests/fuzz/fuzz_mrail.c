@@ -27,6 +27,7 @@ struct state {
     struct flow flow;
     struct flow_path paths[RAILS];
     struct mrail_intro intro;
+    bool heard; /* by a rail that tells */
     struct flow_message messages[MESSAGES];
     unsigned posted, sent, done;
     bool over[MESSAGES];
@@ -129,22 +130,27 @@ static void check_flow(const struct state *state)
     }
 }
 
-/* As mrail_peer.c does; whatever the peer says, its epochs go forward, and none is taken twice. */
-static void introduce(struct state *state, const struct mrail_head *head)
+/* As mrail_peer.c does; whatever the peer says, its epochs go forward, and none is taken twice. By
+ * hearsay nothing ends; the first rail does not tell. */
+static void introduce(struct state *state, unsigned rail, const struct mrail_head *head)
 {
     struct mrail_intro *intro = &state->intro, was = *intro;
+    enum mrail_word word = rail ? WORD_OWN : state->heard ? WORD_HEARSAY : WORD_UNTOLD;
     enum mrail_intro_fate fate;
 
     if (!(head->flags & MRAIL_INTRO))
         return;
-    fate = mrail_intro_take(intro, head);
-    must(intro->their_epoch >= was.their_epoch && intro->forgotten == was.forgotten);
+    state->heard = state->heard || rail;
+    fate = mrail_intro_take(intro, head, word);
+    must(intro->their_epoch >= was.their_epoch);
+    must(intro->forgotten == was.forgotten || (word == WORD_OWN && !was.forgot_surely));
+    must(word != WORD_HEARSAY || (fate != INTRO_BEGUN && fate != INTRO_UNHEARD));
     if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD) {
         mrail_intro_renew(intro, intro->number + 1, intro->epoch + 1);
-        must(!intro->their_epoch && intro->forgotten >= was.forgotten);
+        must(!intro->their_epoch && (intro->forgotten >= was.forgotten || !was.forgot_surely));
     }
     if (fate == INTRO_BEGUN)
-        fate = mrail_intro_take(intro, head);
+        fate = mrail_intro_take(intro, head, word);
     must(fate != INTRO_BEGUN);
     must(fate != INTRO_TAKEN || (intro->introduced && head->to == intro->number));
 }
@@ -164,7 +170,7 @@ static void take(struct state *state, unsigned rail, const uint8_t *bytes, size_
         /* As if the peer had nothing to say of what came out of its order. */
         must(!head.words);
 #endif
-        introduce(state, &head);
+        introduce(state, rail, &head);
         flow_receive(&state->flow, rail, &head, exact + size, len - size, state->now);
     }
     free(exact);

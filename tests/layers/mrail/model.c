@@ -341,19 +341,25 @@ static void close_ends(struct model_side *side)
 /* ---- Time ---- */
 
 /* As an endpoint does. */
-static bool is_of_these_states(struct model_side *to, const struct mrail_head *head)
+static bool is_of_these_states(struct model_side *to, unsigned rail, const struct mrail_head *head)
 {
+    enum mrail_word word = to->heard ? WORD_HEARSAY : WORD_UNTOLD;
     enum mrail_intro_fate fate;
 
+    if (to->model->tells & 1U << rail) {
+        to->heard = true;
+        word = WORD_OWN;
+    }
     if (!(head->flags & MRAIL_INTRO)) {
         to->intro.introduced |= head->to == to->intro.number;
+        to->intro.sure |= head->to == to->intro.number && word == WORD_OWN;
         return head->to == to->intro.number;
     }
-    fate = mrail_intro_take(&to->intro, head);
+    fate = mrail_intro_take(&to->intro, head, word);
     if (fate == INTRO_BEGUN || fate == INTRO_UNHEARD)
         flow_end(&to->flow, FI_ECONNRESET);
     if (fate == INTRO_BEGUN)
-        fate = mrail_intro_take(&to->intro, head);
+        fate = mrail_intro_take(&to->intro, head, word);
     to->flow.ack_now |= fate == INTRO_WANTED || fate == INTRO_TELL || fate == INTRO_UNHEARD;
     return fate == INTRO_TAKEN || fate == INTRO_WANTED;
 }
@@ -378,7 +384,7 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
         return;
     to->due = 0;
     assert_null(mrail_head_get(packet->bytes, packet->len, &head));
-    if (!is_of_these_states(to, &head))
+    if (!is_of_these_states(to, rail, &head))
         return;
     size = mrail_head_size(&head);
     assert_null(flow_receive(&to->flow, rail, &head, packet->bytes + size, packet->len - size,

@@ -71,6 +71,7 @@ struct model_side {
     uint64_t bytes_read;
     struct mrail_intro intro;
     bool no_memory; /* for what comes */
+    bool heard;     /* by a rail that tells */
 };
 
 struct model {
@@ -80,9 +81,10 @@ struct model {
     unsigned rails;
     uint32_t last; /* bytes of the last of the messages that model_send makes; 0: as the others */
     uint64_t seed;
-    bool rests; /* sides rest whenever they may */
-    bool quick; /* messages leave without a run, where they may; before the first is sent */
-    bool lasts; /* time goes on when everything has ended */
+    bool rests;     /* sides rest whenever they may */
+    bool quick;     /* messages leave without a run, where they may; before the first is sent */
+    bool lasts;     /* time goes on when everything has ended */
+    unsigned tells; /* a bit for each rail that tells who sent a packet */
 };
 
 void model_open(struct model *model, unsigned rails, uint64_t seed);

@@ -595,6 +595,7 @@ static void one_run(uint64_t seed)
     model_open(&model, 2 + (unsigned)(seed % 3), seed);
     model.rests = seed / 3 % 2;
     model.quick = seed / 6 % 2;
+    model.tells = seed / 12 % 4;
     model.config.near = 3;
     model.side[1].flow.follows = model.quick;
     draw_rails();
