@@ -123,7 +123,6 @@ struct mrail_peer {
     struct mrail_intro intro; /* its number is of ep->numbers */
     uint32_t addr;            /* the upper's; MRAIL_NO_ADDR: not in the AV */
     uint32_t hash;            /* of its name */
-    uint8_t vouched;          /* a bit for each rail that has told it as a packet's source */
     struct flow_rest rest;
     struct mrail_peer_rail rail[]; /* of each of its endpoint's */
 };

@@ -24,6 +24,7 @@ struct mrail_intro {
     uint32_t theirs;             /* that we use; 0: not known yet */
     bool introduced;             /* the peer uses our number */
     bool sure, forgot_surely; /* a rail told that their_epoch, forgotten is the peer's own word */
+    uint8_t vouched;          /* the caller's: a bit for each rail that has told of the peer */
 };
 
 /* Who says so? */

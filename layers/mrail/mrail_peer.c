@@ -9,7 +9,7 @@
 #include "core/base/hash.h"
 #include "layers/mrail/mrail_ep.h"
 
-_Static_assert(sizeof(struct mrail_peer) + 2 * sizeof(struct mrail_peer_rail) <= 128,
+_Static_assert(sizeof(struct mrail_peer) + 2 * sizeof(struct mrail_peer_rail) <= 120,
                "a peer with two rails that rests");
 
 #define FORGET_EVERY UINT64_C(1000000000) /* ns */
@@ -302,13 +302,13 @@ static bool is_of(struct mrail_ep *ep, struct mrail_peer *peer, const struct mra
     uint8_t bit = (uint8_t)(1U << packet->rail);
     uint32_t own = peer->rail[packet->rail].lower;
 
-    *word = peer->vouched ? WORD_HEARSAY : WORD_UNTOLD;
+    *word = peer->intro.vouched ? WORD_HEARSAY : WORD_UNTOLD;
     if (packet->src == MRAIL_NO_ADDR)
-        return head->flags & MRAIL_INTRO || !(peer->vouched & bit);
+        return head->flags & MRAIL_INTRO || !(peer->intro.vouched & bit);
     if (own == MRAIL_NO_ADDR ||
         (packet->src != own && !is_same(ep->way[packet->rail].av, own, packet->src)))
         return false;
-    peer->vouched |= bit;
+    peer->intro.vouched |= bit;
     *word = WORD_OWN;
     return true;
 }
