@@ -19,7 +19,6 @@ LEFT_OUT = {
     "test_p2p_obj.*.testISSendAndRecv": ACK,
     "test_p2p_obj.*World*.testSSendAndRecv": ACK,
     "test_p2p_obj.*.testManyISendAndRecv": ACK,
-    "test_p2p_obj.*.testMixed": ACK,
     "test_p2p_obj.*.testProbe": ACK,
     "test_p2p_obj.*.testTestSomeSend": ACK,
     "test_p2p_obj.*.testWaitSomeSend": ACK,
