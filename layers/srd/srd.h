@@ -146,6 +146,8 @@ struct srd_peer {
     bool greeted;                /* our HANDSHAKE was sent */
     bool forced;                 /* it was asked for its */
     bool introduced;             /* it has sent it: `features` */
+    bool awaited;                /* an operation was refused until then */
+    int16_t unanswered;          /* what the next such operation fails with: it ended meanwhile */
     uint64_t features;
     struct srd_refusal *refusals; /* until then */
     /* Out */
@@ -300,6 +302,9 @@ static inline bool srd_life_is_sure(const struct srd_peer *peer)
 void srd_life_ask(struct srd_peer *peer);
 /* Of one that is doubted, or is leaving: -FI_EAGAIN, and it is being found out. */
 int srd_life_admit(struct srd_peer *peer);
+/* 0 once its HANDSHAKE has come, for which it is asked; -FI_EAGAIN until then. If the peer ends
+ * before, the next call has the error, once: then the peer is asked again. */
+int srd_life_await(struct srd_peer *peer);
 /* Of one that is leaving: true, and its life ends, now or when the lower has nothing for it. */
 bool srd_life_is_over(struct srd_peer *peer);
 /* Entries of struct message_wire. */

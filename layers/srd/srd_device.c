@@ -74,16 +74,15 @@ static bool has_a_way(const struct srd_peer *peer, const struct op *op)
 
 int srd_device_admit(struct srd_peer *peer, const struct op *op)
 {
+    int rc;
+
     if (op->group == OP_GROUP_ATOMIC || op->flags & FI_INJECT)
         return -FI_EOPNOTSUPP;
     if (!has_regions(srd_ep_of(peer->base.ep), op))
         return -FI_EINVAL;
-    if (!peer->introduced) {
-        if (!peer->forced)
-            srd_out_force(&peer->base);
-        srd_flush(&peer->base, false);
-        return -FI_EAGAIN;
-    }
+    rc = srd_life_await(peer);
+    if (rc)
+        return rc;
     if (has_a_way(peer, op))
         return 0;
     LOG_WARN("srd", FI_LOG_EP_DATA,

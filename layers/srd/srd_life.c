@@ -155,6 +155,22 @@ int srd_life_admit(struct srd_peer *peer)
     return -FI_EAGAIN;
 }
 
+int srd_life_await(struct srd_peer *peer)
+{
+    int err = peer->unanswered;
+
+    peer->unanswered = 0;
+    if (peer->introduced)
+        return 0;
+    if (err)
+        return -err;
+    peer->awaited = true;
+    if (!peer->forced)
+        srd_out_force(&peer->base);
+    srd_flush(&peer->base, false);
+    return -FI_EAGAIN;
+}
+
 void srd_life_ask(struct srd_peer *peer)
 {
     if (!peer->introduced || peer->asked_in == peer->base.ep->seconds)

@@ -179,9 +179,12 @@ static void die(struct srd_peer *peer, int err)
 }
 
 /* The next packet of it begins another life. */
-static void end_life(struct srd_peer *peer)
+static void end_life(struct srd_peer *peer, int err)
 {
     drop_early(peer, false);
+    if (peer->awaited && !peer->introduced)
+        peer->unanswered = (int16_t)err;
+    peer->awaited = false;
     srd_life_end(peer);
     peer->features = 0;
     srd_out_refusals(peer, false);
@@ -209,7 +212,7 @@ void srd_peer_reset(struct message_peer *base, int err)
     if (message_is_ours(err))
         die(peer, err);
     else
-        end_life(peer);
+        end_life(peer, err);
     base->gone = true;
     srd_transfers_lose(base, err);
     message_peer_drop(base, err);

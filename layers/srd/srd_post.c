@@ -365,18 +365,14 @@ static ssize_t start_atomic(struct srd_peer *peer, const struct message_posting 
 static ssize_t await_features(struct srd_peer *peer, const struct op *op)
 {
     bool access = op->group & (OP_GROUP_RMA | OP_GROUP_ATOMIC);
+    int rc;
 
     if (!access && !(op->flags & OP_DELIVERED))
         return 0;
-    if (!peer->introduced) {
-        if (!peer->forced)
-            srd_out_force(&peer->base);
-        srd_flush(&peer->base, false);
-        return -FI_EAGAIN;
-    }
-    if (op->flags & OP_DELIVERED && !(peer->features & SRD_CAN_DC))
+    rc = srd_life_await(peer);
+    if (!rc && op->flags & OP_DELIVERED && !(peer->features & SRD_CAN_DC))
         return -FI_EOPNOTSUPP;
-    return 0;
+    return rc;
 }
 
 static ssize_t may_begin(struct srd_peer *peer, const struct op *op)

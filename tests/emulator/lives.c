@@ -6,7 +6,7 @@
  *   lives [memory]    the stack is FI_PROVIDER's; memory: registrations fail from a certain one on
  *   lives permitted, not-permitted    shared memory inside of the node, of an lnx
  *   lives forbidden    the same, by FI_EFA_ENABLE_SHM_TRANSFER
- *   lives endpoints   of fabric efa-direct
+ *   lives endpoints   of both fabrics
  *   lives counters    of a device that counts
  */
 #include <signal.h>
@@ -221,6 +221,26 @@ static void expect_gone(fi_addr_t addr, int code)
     fail_msg("messages to a process that is gone arrive");
 }
 
+/* A message that the peer has to be heard for first is refused, or ends, with an error. */
+static void expect_no_answer(fi_addr_t addr)
+{
+    struct iovec iov = {word, sizeof(word)};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = addr, .context = word};
+    struct fi_cq_data_entry entry;
+    ssize_t rc = -FI_EAGAIN;
+
+    for (int i = 0; i < WAIT_MS && rc == -FI_EAGAIN; i++) {
+        rc = fi_sendmsg(own.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+        if (rc != -FI_EAGAIN)
+            break;
+        assert_int_equal(fi_cq_read(own.cq, &entry, 1), -FI_EAGAIN);
+        pause_1ms();
+    }
+    assert_int_not_equal(rc, -FI_EAGAIN);
+    if (!rc)
+        assert_int_equal(next(&entry), -FI_EAVAIL);
+}
+
 static void peers_die_and_return(void **state)
 {
     struct peer first, second;
@@ -234,6 +254,7 @@ static void peers_die_and_return(void **state)
     talk(&first);
     kill_peer(&first);
     expect_gone(first.addr, 4124);
+    expect_no_answer(first.addr);
     second = start_peer(); /* with the number of the first */
     assert_memory_equal(first.name, second.name, 18);
     assert_memory_not_equal(first.name, second.name, NAME);
@@ -324,32 +345,88 @@ static void sources_are_known_late(void **state)
     end_close(&to);
 }
 
-static void thousand_endpoints(void **state)
+/* Sends to one that never has a receive go on without end, until fi_close gives them up. */
+static void receivers_that_are_never_ready_hold_no_close_up(void **state)
 {
-    static struct fid_ep *eps[ENDPOINTS];
-    static fi_addr_t addrs[ENDPOINTS];
-    struct fi_cq_data_entry entry;
-    uint8_t name[NAME];
-    size_t len = NAME;
+    struct end to;
 
     (void)state;
     end_open(&own, ask("efa-direct"), FI_CQ_FORMAT_DATA);
-    for (int i = 0; i < ENDPOINTS; i++) {
+    end_open(&to, ask("efa-direct"), FI_CQ_FORMAT_DATA);
+    assert_int_equal(fi_av_insert(own.av, to.name, 1, &own.peer, 0, NULL), 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(fi_send(own.ep, NULL, 0, NULL, own.peer, NULL), 0);
+    end_close(&own);
+    end_close(&to);
+}
+
+/* ---- A thousand endpoints ---- */
+
+static struct fid_ep *eps[ENDPOINTS];
+static fi_addr_t addrs[ENDPOINTS];
+static uint32_t words[ENDPOINTS][2]; /* of each: what it sends, and what comes */
+
+static void open_endpoints(const char *fabric)
+{
+    uint8_t name[NAME];
+    size_t len = NAME;
+
+    end_open(&own, ask(fabric), FI_CQ_FORMAT_DATA);
+    for (uint32_t i = 0; i < ENDPOINTS; i++) {
         assert_int_equal(fi_endpoint(own.domain, own.info, &eps[i], NULL), 0);
         assert_int_equal(fi_ep_bind(eps[i], &own.cq->fid, FI_TRANSMIT | FI_RECV), 0);
         assert_int_equal(fi_ep_bind(eps[i], &own.av->fid, 0), 0);
         assert_int_equal(fi_enable(eps[i]), 0);
         assert_int_equal(fi_getname(&eps[i]->fid, name, &len), 0);
         assert_int_equal(fi_av_insert(own.av, name, 1, &addrs[i], 0, NULL), 1);
-        assert_int_equal(fi_recv(eps[i], NULL, 0, NULL, FI_ADDR_UNSPEC, &eps[i]), 0);
+        words[i][0] = i + 1;
+        words[i][1] = 0;
     }
+}
+
+/* Each sends to one of the others, and has what another one sent. */
+static void speak_in_a_ring(struct fid_mr *mr)
+{
+    struct fi_cq_data_entry entry;
+    void *desc = fi_mr_desc(mr);
+
     for (int i = 0; i < ENDPOINTS; i++)
-        assert_int_equal(fi_send(eps[i], NULL, 0, NULL, addrs[(i + 1) % ENDPOINTS], &eps[i]), 0);
+        assert_int_equal(
+            fi_recv(eps[i], &words[i][1], sizeof(uint32_t), desc, FI_ADDR_UNSPEC, &eps[i]), 0);
+    for (int i = 0; i < ENDPOINTS; i++)
+        assert_int_equal(fi_send(eps[i], &words[i][0], sizeof(uint32_t), desc,
+                                 addrs[(i + 1) % ENDPOINTS], &eps[i]),
+                         0);
     for (int i = 0; i < 2 * ENDPOINTS; i++)
         assert_int_equal(next(&entry), 1);
     for (int i = 0; i < ENDPOINTS; i++)
+        assert_int_equal(words[(i + 1) % ENDPOINTS][1], words[i][0]);
+}
+
+static void thousand_endpoints(const char *fabric)
+{
+    struct fid_mr *mr;
+
+    open_endpoints(fabric);
+    assert_int_equal(
+        fi_mr_reg(own.domain, words, sizeof(words), FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL), 0);
+    speak_in_a_ring(mr);
+    for (int i = 0; i < ENDPOINTS; i++)
         assert_int_equal(fi_close(&eps[i]->fid), 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
     end_close(&own);
+}
+
+static void thousand_endpoints_of_packets(void **state)
+{
+    (void)state;
+    thousand_endpoints("efa-direct");
+}
+
+static void thousand_endpoints_of_messages(void **state)
+{
+    (void)state;
+    thousand_endpoints("efa");
 }
 
 /* ---- Packets of a life before ---- */
@@ -564,7 +641,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest failing[] = {cmocka_unit_test(registrations_fail_on_the_way)};
     const struct CMUnitTest many[] = {
         cmocka_unit_test(sources_are_known_late),
-        cmocka_unit_test(thousand_endpoints),
+        cmocka_unit_test(receivers_that_are_never_ready_hold_no_close_up),
+        cmocka_unit_test(thousand_endpoints_of_packets),
+        cmocka_unit_test(thousand_endpoints_of_messages),
     };
     struct rlimit files;
 
