@@ -438,6 +438,68 @@ static void shared_memory_may_be_forbidden(void **state)
     end_close(&end);
 }
 
+/* ---- Variables of libfabric's ---- */
+
+/* Which packet begins a message, or a write, of these bytes while a variable has a value. */
+static struct srd_header first_of(const char *name, const char *value, size_t len, bool is_write)
+{
+    struct srd_header got;
+
+    setenv(name, value, 1);
+    open_all(NULL);
+    unsetenv(name);
+    introduce_with(FEATURES | SRD_CAN_READ | SRD_CAN_RUNT);
+    if (is_write)
+        assert_int_equal(fi_write(a.ep, large, len, NULL, a.peer, 4096, 9, NULL), 0);
+    else
+        assert_int_equal(fi_tsend(a.ep, large, len, NULL, a.peer, 3, NULL), 0);
+    got = expect(0);
+    close_all(NULL);
+    return got;
+}
+
+static void sizes_are_those_of_libfabrics_variables(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        size_t len;
+        bool is_write;
+        uint8_t type;
+    } cases[] = {
+        {"FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", "20000", 20000, false, SRD_MEDIUM_TAG},
+        {"FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", "20000", 20001, false, SRD_LONGCTS_TAG},
+        {"FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", "90000", 89999, false, SRD_LONGCTS_TAG},
+        {"FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", "90000", 90000, false, SRD_LONGREAD_TAG},
+        {"FI_EFA_INTER_MIN_READ_WRITE_SIZE", "30000", 29999, true, SRD_LONGCTS_RTW},
+        {"FI_EFA_INTER_MIN_READ_WRITE_SIZE", "30000", 30000, true, SRD_LONGREAD_RTW},
+        {"FI_EFA_RUNT_SIZE", "5000", LARGE, false, SRD_RUNTREAD_TAG},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_int_equal(
+            first_of(cases[i].name, cases[i].value, cases[i].len, cases[i].is_write).type,
+            cases[i].type);
+    assert_int_equal(first_of("FI_EFA_RUNT_SIZE", "5000", LARGE, false).runt, 5000);
+}
+
+/* And where none is set. */
+static void sizes_are_libfabrics(void **state)
+{
+    static const struct {
+        size_t len;
+        bool is_write;
+        uint8_t type;
+    } cases[] = {
+        {65536, false, SRD_MEDIUM_TAG},      {65537, false, SRD_LONGCTS_TAG},
+        {LARGE - 1, false, SRD_LONGCTS_TAG}, {LARGE, false, SRD_LONGREAD_TAG},
+        {65535, true, SRD_LONGCTS_RTW},      {65536, true, SRD_LONGREAD_RTW},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_int_equal(first_of("FI_EFA_NONE", "", cases[i].len, cases[i].is_write).type,
+                         cases[i].type);
+}
+
 /* Of a number for a message that is not lent. */
 static void an_end_of_no_read_kills(void **state)
 {
@@ -474,6 +536,8 @@ int main(void)
         CASE(options_tell_of_the_device),
         cmocka_unit_test(shared_memory_may_be_forbidden),
         CASE(an_end_of_no_read_kills),
+        cmocka_unit_test(sizes_are_those_of_libfabrics_variables),
+        cmocka_unit_test(sizes_are_libfabrics),
     };
 
     for (size_t i = 0; i < LARGE; i++)
