@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chunk k has 64 << k entries, so an index gives its chunk by its highest bit. The mark of an
- * entry in use is part of it, and published last: the address family, or the pointer to the string.
+ * Entries are in chunks of 64, which a directory leads to. A directory that is full is followed by
+ * one of twice the room, and stays, since others may be reading in it. The mark of an entry in use
+ * is part of it, and published last: the address family, or the pointer to the string.
  *
- * The hash table (open addressing, linear probing, at most 3/4 full, deletion by moving back) keeps
- * 32 bits of the hash beside the index, so that growing it touches no entry. An address has one
- * entry; how often it was inserted `again` is counted in memory of its own from the first time on.
+ * The hash table is open addressing without wrapping. A slot has 32 bits of an entry's hash and its
+ * index, so that growing touches no entry; slots lie in the order of hashes, each at its home or
+ * behind it, so that a look-up ends at the first larger one; behind the last home is a tail, whose
+ * last slot is always free. The table is at most 21/32 full and grows by an eighth, one pass over
+ * it, so that an entry costs at most 14 bytes of it.
+ *
+ * An address has one entry; how often it was inserted `again` is counted in memory of its own from
+ * the first time on, as user ids are: there part k is of 64 << k entries, so an index gives its
+ * part by its highest bit.
  *
  * Indices that were given back are in a bitmap, allocated on the first removal.
  */
@@ -20,15 +27,17 @@
 #include "core/net/addr.h"
 
 enum {
-    FIRST_BITS = 6, /* entries of the first chunk, as a power of two */
-    CHUNKS = 27,    /* 2^32 entries and more */
-    FIRST_SLOTS = 64,
-    MOST_SLOT_BITS = 24, /* allocated at once */
+    CHUNK = 64,           /* entries */
+    FIRST_BITS = 6,       /* of ids and `again`, as a power of two */
+    PARTS = 27,           /* 2^32 of them and more */
+    MOST_SLOTS = 1 << 24, /* allocated at once */
+    FIRST_TAIL = 8,
 };
 
-struct slot {
-    uint32_t hash;
-    uint32_t index; /* plus one; 0: free */
+struct directory {
+    struct directory *before; /* the one that it follows, or NULL */
+    size_t room;
+    char *chunks[];
 };
 
 struct av_table {
@@ -39,16 +48,17 @@ struct av_table {
     bool ids_required;
     void (*missing)(void *owner);
     void *owner;
-    char *chunks[CHUNKS];
-    fi_addr_t *ids[CHUNKS];
-    size_t *again[CHUNKS];
-    struct slot *slots;
-    size_t mask, used;
+    struct directory *directory;
+    fi_addr_t *ids[PARTS];
+    size_t *again[PARTS];
+    uint64_t *slots; /* hash and, in the lower half, index plus one; 0: free */
+    size_t homes, tail, used;
     uint64_t *unused; /* bitmap of indices below limit */
     size_t unused_words, unused_count, unused_hint;
 };
 
-static unsigned chunk_of(uint64_t index, size_t *offset)
+/* Of ids and `again`. */
+static unsigned part_of(uint64_t index, size_t *offset)
 {
     uint64_t shifted = index + (1u << FIRST_BITS);
     unsigned bit = 63u - (unsigned)__builtin_clzll(shifted);
@@ -59,10 +69,9 @@ static unsigned chunk_of(uint64_t index, size_t *offset)
 
 static char *entry_at(const struct av_table *table, uint64_t index)
 {
-    size_t offset;
-    unsigned chunk = chunk_of(index, &offset);
+    const struct directory *directory = __atomic_load_n(&table->directory, __ATOMIC_ACQUIRE);
 
-    return table->chunks[chunk] + offset * table->stride;
+    return directory->chunks[index / CHUNK] + index % CHUNK * table->stride;
 }
 
 static bool is_text(const struct av_table *table)
@@ -105,95 +114,209 @@ size_t av_table_limit(const struct av_table *table)
 
 /* ---- The hash table ---- */
 
+/* The upper bits choose a home. */
 static uint32_t hash_of(const struct av_table *table, const void *addr)
 {
-    if (table->opaque || is_text(table))
-        return hash_fold(
-            hash_bytes(HASH_START, addr, table->opaque ? table->opaque : strlen(addr)));
-    return hash_fold(addr_hash(addr));
+    uint64_t hash;
+
+    if (!table->opaque && !is_text(table))
+        return hash_fold(addr_hash(addr));
+    hash = hash_bytes(HASH_START, addr, table->opaque ? table->opaque : strlen(addr));
+    return (uint32_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 32);
 }
 
-static bool same(const struct av_table *table, const void *a, const void *b)
+/* Is it the address of the entry at index, which is in use? */
+static bool has(const struct av_table *table, uint64_t index, const void *addr)
 {
+    const void *entry = entry_at(table, index);
+
     if (table->opaque)
-        return !memcmp(a, b, table->opaque);
-    return is_text(table) ? !strcmp(a, b) : addr_equal(a, b);
+        return !memcmp(entry, addr, table->opaque);
+    return is_text(table) ? !strcmp(*(char *const *)entry, addr) : addr_equal(entry, addr);
 }
 
-/* The slot of an address, or the free one where it would go. */
-static struct slot *find_slot(const struct av_table *table, uint32_t hash, const void *addr)
+/* Where an entry of that hash is looked for first. */
+static inline size_t home_of(uint32_t hash, size_t homes)
 {
-    for (size_t i = hash & table->mask;; i = (i + 1) & table->mask) {
-        struct slot *slot = &table->slots[i];
+    return (size_t)((uint64_t)hash * homes >> 32);
+}
 
-        if (!slot->index ||
-            (slot->hash == hash && same(table, av_table_get(table, slot->index - 1), addr)))
+static inline uint32_t slot_hash(uint64_t slot)
+{
+    return (uint32_t)(slot >> 32);
+}
+
+static inline uint64_t slot_index(uint64_t slot)
+{
+    return (uint32_t)slot - 1;
+}
+
+/* The slot of an address; or, *index FI_ADDR_NOTAVAIL, the place where its slot would go. */
+static uint64_t *find_slot(const struct av_table *table, uint32_t hash, const void *addr,
+                           uint64_t *index)
+{
+    uint64_t *slot = table->slots + home_of(hash, table->homes), least = (uint64_t)hash << 32;
+
+    while (*slot - 1 < least) /* not for a free one */
+        slot++;
+    for (; *slot && slot_hash(*slot) == hash; slot++) {
+        *index = slot_index(*slot);
+        if (has(table, *index, addr))
             return slot;
     }
+    *index = FI_ADDR_NOTAVAIL;
+    return slot;
 }
 
-static int resize(struct av_table *table, size_t count)
+/* Takes all slots to the end of `total`; where they begin. */
+static size_t gather_slots(uint64_t *slots, size_t count, size_t total)
 {
-    struct slot *slots = calloc(count, sizeof(*slots)), *old = table->slots;
+    size_t first = total;
+
+    for (size_t i = count; i-- > 0;) {
+        if (slots[i])
+            slots[--first] = slots[i];
+    }
+    return first;
+}
+
+/* homes: at least as many as now. Fewer entries are behind the last home then, or one more. In
+ * place, so that the memory of large tables is moved by pages, and is never there twice. */
+static int resize(struct av_table *table, size_t homes)
+{
+    size_t count = table->homes + table->tail, at = 0, from, end;
+    size_t tail = table->tail + (table->slots[count - 2] != 0), total = homes + tail;
+    uint64_t *slots = realloc(table->slots, total * sizeof(*slots));
 
     if (!slots)
         return -FI_ENOMEM;
-    for (size_t i = 0; old && i <= table->mask; i++) {
-        size_t j = old[i].hash & (count - 1);
+    for (from = gather_slots(slots, count, total); from < total; from++) {
+        uint64_t slot = slots[from];
 
-        if (!old[i].index)
-            continue;
-        while (slots[j].index)
-            j = (j + 1) & (count - 1);
-        slots[j] = old[i];
+        for (end = home_of(slot_hash(slot), homes); at < end; at++)
+            slots[at] = 0;
+        slots[at++] = slot; /* before `from`: all that are behind it have a place */
     }
-    free(old);
+    memset(slots + at, 0, (total - at) * sizeof(*slots));
     table->slots = slots;
-    table->mask = count - 1;
+    table->homes = homes;
+    table->tail = tail;
     return 0;
+}
+
+static int lengthen_tail(struct av_table *table)
+{
+    size_t count = table->homes + table->tail;
+    uint64_t *slots = realloc(table->slots, (count + table->tail) * sizeof(*slots));
+
+    if (!slots)
+        return -FI_ENOMEM;
+    memset(slots + count, 0, table->tail * sizeof(*slots));
+    table->slots = slots;
+    table->tail *= 2;
+    return 0;
+}
+
+/* Does the hash table hold so many? */
+static bool has_room(const struct av_table *table, size_t entries)
+{
+    return entries <= table->homes * 21 / 32;
+}
+
+/* Homes for so many entries, of a table that has some. */
+static size_t homes_for(size_t entries, size_t homes)
+{
+    size_t count = entries < MOST_SLOTS / 32 * 21 ? (entries / 21 + 1) * 32 : MOST_SLOTS;
+    size_t least = homes + homes / 8;
+
+    return count > least ? count : least;
 }
 
 void av_table_reserve(struct av_table *table, size_t count)
 {
-    size_t slots = table->mask + 1;
-
-    while (slots / 4 * 3 <= table->used + count && slots < (size_t)1 << MOST_SLOT_BITS)
-        slots *= 2;
-    if (slots > table->mask + 1)
-        (void)resize(table, slots);
+    if (!has_room(table, table->used + count))
+        (void)resize(table, homes_for(table->used + count, table->homes));
 }
 
-static void free_slot(struct av_table *table, struct slot *slot)
+/* Room for one entry more. */
+static int reserve_one(struct av_table *table)
 {
-    size_t hole = (size_t)(slot - table->slots), i = hole;
+    int rc = 0;
 
-    table->used--;
-    for (;;) {
-        table->slots[hole].index = 0;
-        do {
-            i = (i + 1) & table->mask;
-            if (!table->slots[i].index)
-                return;
-        } while (((i - table->slots[i].hash) & table->mask) < ((i - hole) & table->mask));
-        table->slots[hole] = table->slots[i];
-        hole = i;
+    if (!has_room(table, table->used + 1))
+        rc = resize(table, homes_for(table->used + 1, table->homes));
+    if (!rc && table->slots[table->homes + table->tail - 2])
+        rc = lengthen_tail(table);
+    return rc;
+}
+
+static void put_slot(struct av_table *table, uint64_t *place, uint32_t hash, uint64_t index)
+{
+    uint64_t moved, slot = (uint64_t)hash << 32 | (index + 1);
+
+    for (; slot; slot = moved) {
+        moved = *place;
+        *place++ = slot;
     }
+    table->used++;
+}
+
+static void free_slot(struct av_table *table, uint64_t *slot)
+{
+    uint64_t *next = slot + 1;
+
+    for (; *next && table->slots + home_of(slot_hash(*next), table->homes) != next; next++)
+        next[-1] = *next;
+    next[-1] = 0;
+    table->used--;
 }
 
 uint64_t av_table_find(const struct av_table *table, const void *addr)
 {
-    struct slot *slot = find_slot(table, hash_of(table, addr), addr);
+    uint64_t index;
 
-    return slot->index ? slot->index - 1 : FI_ADDR_NOTAVAIL;
+    find_slot(table, hash_of(table, addr), addr, &index);
+    return index;
 }
 
 /* ---- Entries ---- */
 
+/* Room for one more chunk. */
+static int grow_directory(struct av_table *table)
+{
+    struct directory *old = table->directory, *grown;
+    size_t room = old ? 2 * old->room : 1;
+
+    grown = calloc(1, sizeof(*grown) + room * sizeof(*grown->chunks));
+    if (!grown)
+        return -FI_ENOMEM;
+    grown->before = old;
+    grown->room = room;
+    if (old)
+        memcpy(grown->chunks, old->chunks, old->room * sizeof(*old->chunks));
+    __atomic_store_n(&table->directory, grown, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* Memory for the entry at an index that was never used. */
+static int back(struct av_table *table, size_t index)
+{
+    size_t chunk = index / CHUNK;
+    char *entries;
+
+    if ((!table->directory || chunk >= table->directory->room) && grow_directory(table))
+        return -FI_ENOMEM;
+    if (table->directory->chunks[chunk])
+        return 0;
+    entries = calloc(CHUNK, table->stride);
+    table->directory->chunks[chunk] = entries;
+    return entries ? 0 : -FI_ENOMEM;
+}
+
 /* The lowest unused index, with memory behind it. */
 static int pick_index(struct av_table *table, uint64_t *index)
 {
-    size_t offset, word = table->unused_hint;
-    unsigned chunk;
+    size_t word = table->unused_hint;
 
     if (table->unused_count) {
         while (!table->unused[word])
@@ -204,12 +327,8 @@ static int pick_index(struct av_table *table, uint64_t *index)
     }
     if (table->limit >= UINT32_MAX - 1)
         return -FI_ENOMEM;
-    chunk = chunk_of(table->limit, &offset);
-    if (!table->chunks[chunk]) {
-        table->chunks[chunk] = calloc((size_t)1 << (chunk + FIRST_BITS), table->stride);
-        if (!table->chunks[chunk])
-            return -FI_ENOMEM;
-    }
+    if (back(table, table->limit))
+        return -FI_ENOMEM;
     *index = table->limit;
     return 0;
 }
@@ -236,7 +355,7 @@ static int store(struct av_table *table, uint64_t index, const void *addr)
 static void take_index(struct av_table *table, uint64_t index)
 {
     size_t offset;
-    unsigned chunk = chunk_of(index, &offset);
+    unsigned part = part_of(index, &offset);
 
     if (index == table->limit) {
         __atomic_store_n(&table->limit, (size_t)index + 1, __ATOMIC_RELEASE);
@@ -244,62 +363,55 @@ static void take_index(struct av_table *table, uint64_t index)
     }
     table->unused[index / 64] &= ~(1ull << index % 64);
     table->unused_count--;
-    if (table->ids[chunk])
-        __atomic_store_n(&table->ids[chunk][offset], table->ids_required ? FI_ADDR_NOTAVAIL : index,
+    if (table->ids[part])
+        __atomic_store_n(&table->ids[part][offset], table->ids_required ? FI_ADDR_NOTAVAIL : index,
                          __ATOMIC_RELAXED);
 }
 
 static int insert_again(struct av_table *table, uint64_t index)
 {
     size_t offset;
-    unsigned chunk = chunk_of(index, &offset);
+    unsigned part = part_of(index, &offset);
 
-    if (!table->again[chunk]) {
-        table->again[chunk] = calloc((size_t)1 << (chunk + FIRST_BITS), sizeof(size_t));
-        if (!table->again[chunk])
+    if (!table->again[part]) {
+        table->again[part] = calloc((size_t)1 << (part + FIRST_BITS), sizeof(size_t));
+        if (!table->again[part])
             return -FI_ENOMEM;
     }
-    table->again[chunk][offset]++;
+    table->again[part][offset]++;
     return 0;
 }
 
 int av_table_insert(struct av_table *table, const void *addr, uint64_t *index, bool *fresh)
 {
     uint32_t hash = hash_of(table, addr);
-    struct slot *slot;
-    int rc;
+    int rc = reserve_one(table);
+    uint64_t *place;
 
-    if (table->used * 4 >= table->mask * 3) {
-        rc = resize(table, (table->mask + 1) * 2);
-        if (rc)
-            return rc;
-    }
-    slot = find_slot(table, hash, addr);
-    *fresh = !slot->index;
-    if (slot->index) {
-        *index = slot->index - 1;
+    if (rc)
+        return rc;
+    place = find_slot(table, hash, addr, index);
+    *fresh = *index == FI_ADDR_NOTAVAIL;
+    if (!*fresh)
         return insert_again(table, *index);
-    }
     rc = pick_index(table, index);
     if (!rc)
         rc = store(table, *index, addr);
     if (rc)
         return rc;
     take_index(table, *index);
-    slot->hash = hash;
-    slot->index = (uint32_t)*index + 1;
-    table->used++;
+    put_slot(table, place, hash, *index);
     return 0;
 }
 
 bool av_table_remove_again(struct av_table *table, uint64_t index)
 {
     size_t offset;
-    unsigned chunk = chunk_of(index, &offset);
+    unsigned part = part_of(index, &offset);
 
-    if (!table->again[chunk] || !table->again[chunk][offset])
+    if (!table->again[part] || !table->again[part][offset])
         return false;
-    table->again[chunk][offset]--;
+    table->again[part][offset]--;
     return true;
 }
 
@@ -330,8 +442,9 @@ void av_table_remove(struct av_table *table, uint64_t index)
 {
     const void *addr = av_table_get(table, index);
     char *entry = entry_at(table, index);
+    uint64_t found;
 
-    free_slot(table, find_slot(table, hash_of(table, addr), addr));
+    free_slot(table, find_slot(table, hash_of(table, addr), addr, &found));
     if (is_text(table)) {
         __atomic_store_n((char **)(void *)entry, NULL, __ATOMIC_RELEASE);
         free((void *)(uintptr_t)addr);
@@ -351,19 +464,19 @@ void av_table_require_ids(struct av_table *table)
 int av_table_set_id(struct av_table *table, uint64_t index, fi_addr_t id)
 {
     size_t offset, count;
-    unsigned chunk = chunk_of(index, &offset);
-    fi_addr_t *ids = table->ids[chunk];
+    unsigned part = part_of(index, &offset);
+    fi_addr_t *ids = table->ids[part];
 
     if (!ids && id == index && !table->ids_required)
         return 0;
     if (!ids) {
-        count = (size_t)1 << (chunk + FIRST_BITS);
+        count = (size_t)1 << (part + FIRST_BITS);
         ids = malloc(count * sizeof(*ids));
         if (!ids)
             return -FI_ENOMEM;
         for (size_t i = 0; i < count; i++)
             ids[i] = table->ids_required ? FI_ADDR_NOTAVAIL : index - offset + i;
-        __atomic_store_n(&table->ids[chunk], ids, __ATOMIC_RELEASE);
+        __atomic_store_n(&table->ids[part], ids, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&ids[offset], id, __ATOMIC_RELAXED);
     return 0;
@@ -376,7 +489,7 @@ fi_addr_t av_table_id(const struct av_table *table, uint64_t index)
 
     if (index >= __atomic_load_n(&table->limit, __ATOMIC_ACQUIRE))
         return index;
-    ids = __atomic_load_n(&table->ids[chunk_of(index, &offset)], __ATOMIC_ACQUIRE);
+    ids = __atomic_load_n(&table->ids[part_of(index, &offset)], __ATOMIC_ACQUIRE);
     if (!ids)
         return table->ids_required ? FI_ADDR_NOTAVAIL : index;
     return __atomic_load_n(&ids[offset], __ATOMIC_RELAXED);
@@ -405,16 +518,16 @@ static size_t stride_of(uint32_t format)
 static int create(uint32_t format, size_t opaque, size_t expected, struct av_table **table)
 {
     struct av_table *made = calloc(1, sizeof(*made));
-    size_t slots = FIRST_SLOTS;
 
     if (!made)
         return -FI_ENOMEM;
     made->format = format;
     made->opaque = opaque;
     made->stride = opaque ? opaque + opaque % 2 : stride_of(format);
-    while (slots / 4 * 3 < expected && slots < (size_t)1 << MOST_SLOT_BITS)
-        slots *= 2;
-    if (resize(made, slots)) {
+    made->homes = homes_for(expected, 0);
+    made->tail = FIRST_TAIL;
+    made->slots = calloc(made->homes + made->tail, sizeof(*made->slots));
+    if (!made->slots) {
         free(made);
         return -FI_ENOMEM;
     }
@@ -432,14 +545,26 @@ int av_table_create_opaque(size_t size, size_t expected, struct av_table **table
     return create(FI_FORMAT_UNSPEC, size, expected, table);
 }
 
+static void free_entries(struct av_table *table)
+{
+    struct directory *directory = table->directory, *before;
+
+    for (uint64_t i = 0; is_text(table) && i < table->limit; i++)
+        free(*(char **)(void *)entry_at(table, i));
+    for (size_t i = 0; directory && i < directory->room; i++)
+        free(directory->chunks[i]);
+    for (; directory; directory = before) {
+        before = directory->before;
+        free(directory);
+    }
+}
+
 void av_table_destroy(struct av_table *table)
 {
     if (!table)
         return;
-    for (uint64_t i = 0; is_text(table) && i < table->limit; i++)
-        free(*(char **)(void *)entry_at(table, i));
-    for (unsigned i = 0; i < CHUNKS; i++) {
-        free(table->chunks[i]);
+    free_entries(table);
+    for (unsigned i = 0; i < PARTS; i++) {
         free(table->ids[i]);
         free(table->again[i]);
     }

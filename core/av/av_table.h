@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The store of an address vector: index -> address, and address -> index. Entries never move
- * (chunks that double), so that reading needs no lock; everything else needs the owner's. An entry
- * costs its address and 8 to 21 bytes of the hash table.
+ * (chunks), so that reading needs no lock; everything else needs the owner's. An entry costs its
+ * address and at most 16 bytes, from some hundreds of them on.
  */
 #ifndef WEFT_CORE_AV_AV_TABLE_H
 #define WEFT_CORE_AV_AV_TABLE_H

@@ -15,6 +15,7 @@
 
 #include "core/av/av.h"
 #include "core/av/av_table.h"
+#include "core/base/hash.h"
 #include "core/info/abi.h"
 #include "core/net/addr.h"
 #include "core/queue/eq.h"
@@ -431,6 +432,40 @@ static void events_report_asynchronous_insertion(void **state)
     progress_release(progress);
 }
 
+/* They lie behind the last place that a hash has. */
+static void addresses_of_the_largest_hashes_are_found(void **state)
+{
+    enum {
+        COUNT = 500
+    };
+    static struct sockaddr_in list[COUNT];
+    struct av_table *table;
+    uint64_t index;
+    bool fresh;
+
+    for (uint32_t host = 1, i = 0; i < COUNT; host++) {
+        list[i] = in4(host, 7);
+        i += hash_fold(addr_hash((struct sockaddr *)&list[i])) >= 0xffc00000;
+    }
+    assert_int_equal(av_table_create(FI_SOCKADDR_IN, 0, &table), 0);
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < COUNT; i += 1 + (unsigned)round) {
+            assert_true(av_table_find(table, &list[i]) == FI_ADDR_NOTAVAIL);
+            assert_int_equal(av_table_insert(table, &list[i], &index, &fresh), 0);
+            assert_true(fresh && index == i);
+        }
+        for (uint64_t i = 0; i < COUNT; i++)
+            assert_int_equal(av_table_find(table, &list[i]), i);
+        for (uint64_t i = 0; i < COUNT; i += 2) {
+            av_table_remove(table, i);
+            assert_true(av_table_find(table, &list[i]) == FI_ADDR_NOTAVAIL);
+        }
+        for (uint64_t i = 1; i < COUNT; i += 2)
+            assert_int_equal(av_table_find(table, &list[i]), i);
+    }
+    av_table_destroy(table);
+}
+
 /* Addresses of a small set come and go; a plain array says what the table must answer. */
 static void table_follows_a_model(void **state)
 {
@@ -515,6 +550,7 @@ int main(void)
         cmocka_unit_test(what_is_not_supported_is_refused),
         cmocka_unit_test(listeners_see_every_change),
         cmocka_unit_test(events_report_asynchronous_insertion),
+        cmocka_unit_test(addresses_of_the_largest_hashes_are_found),
         cmocka_unit_test(table_follows_a_model),
         cmocka_unit_test(a_hundred_thousand_are_found_again),
     };

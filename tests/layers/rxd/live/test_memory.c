@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a peer that has been talked with, and rests. The peers are of another process. */
+/* The memory of an address that is inserted, and of a peer that has been talked with, and rests.
+ * The peers are of another process. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,9 @@ enum {
     MANY = 48,        /* of them */
     PEER_MOST = 1024, /* bytes of each, with its address and its places in all tables */
     NAME = 16,        /* of an IPv4 address */
+    INSERTED = 12000,
+    FEW = 2000,      /* of them, where what any number takes is small beside them */
+    BESIDE_MOST = 16 /* bytes beside an address */
 };
 
 static struct end hub;
@@ -179,9 +185,41 @@ static void peer_that_rests_is_small(void **state)
     end_close(&hub);
 }
 
+/* However many there are, and whether they come one by one or in a call for all. */
+static void insert_many(unsigned at_once)
+{
+    struct sockaddr_in list[INSERTED / 10];
+    size_t before, used, most = 0;
+
+    end_open(&hub, info_of(), FI_CQ_FORMAT_CONTEXT);
+    before = heap_in_use();
+    for (unsigned count = 0; count < INSERTED;) {
+        for (unsigned i = 0; i < at_once; i++, count++) {
+            list[i] = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(4711)};
+            list[i].sin_addr.s_addr = htonl(0x0a000001 + count);
+        }
+        assert_int_equal(fi_av_insert(hub.av, list, at_once, NULL, 0, NULL), at_once);
+        used = heap_in_use() - before;
+        assert_true(count < FEW || used <= (size_t)count * (NAME + BESIDE_MOST));
+        most = count >= FEW && used / count > most ? used / count : most;
+    }
+    print_message("%zu bytes for an address at most, with its %d\n", most, NAME);
+    end_close(&hub);
+}
+
+static void inserted_address_is_small(void **state)
+{
+    insert_many(1);
+    insert_many(8);
+    insert_many(INSERTED / 10);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peer_that_rests_is_small)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(inserted_address_is_small),
+        cmocka_unit_test(peer_that_rests_is_small),
+    };
 
     return cmocka_run_group_tests_name("rxd: memory", tests, NULL, NULL);
 }
