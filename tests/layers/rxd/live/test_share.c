@@ -32,11 +32,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
-#include "tests/support/shell.h"
+#include "line.h"
 
 enum {
     FLOWS = 2,
-    ENDS = 2, /* of a flow: the sender and the receiver */
     SIZE = 1 << 18,
     WINDOW = 8,
     SETTLES = 24 << 20, /* bytes of both: until then they come to their shares */
@@ -45,36 +44,12 @@ enum {
 
 /* Of all processes. */
 struct shared {
-    struct {
-        char name[64];
-        volatile int named;
-    } end[FLOWS][ENDS];
+    struct line_name end[FLOWS][LINE_ENDS];
     volatile uint64_t bytes[FLOWS]; /* that the receiver has */
 };
 
-struct host {
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_cq *cq;
-    struct fid_av *av;
-    struct fid_ep *ep;
-    fi_addr_t peer;
-    char *memory; /* WINDOW buffers, which are contexts */
-};
-
 static struct shared *shared;
-static char space[ENDS][32];
-static pid_t pids[FLOWS][ENDS];
-
-static void must(long rc, const char *what)
-{
-    if (!rc)
-        return;
-    fprintf(stderr, "%s: %ld\n", what, rc);
-    _exit(1);
-}
-
-/* ---- The line ---- */
+static pid_t pids[FLOWS][LINE_ENDS];
 
 static unsigned mbit(void)
 {
@@ -83,78 +58,9 @@ static unsigned mbit(void)
     return text ? (unsigned)strtoul(text, NULL, 10) : 200;
 }
 
-static bool make_line(void)
-{
-    bool made = true;
-
-    for (int i = 0; made && i < ENDS; i++) {
-        snprintf(space[i], sizeof(space[i]), "weft-share-%d-%d", (int)getpid(), i);
-        made = run("ip netns add %s 2>/dev/null", space[i]);
-    }
-    made = made && run("ip link add name line netns %s type veth peer name line netns %s", space[0],
-                       space[1]);
-    for (int i = 0; made && i < ENDS; i++)
-        made = run("ip -n %s addr add 10.79.0.%d/24 dev line && ip -n %s link set line up && "
-                   "tc -n %s qdisc add dev line root tbf rate %umbit burst 64k latency 50ms",
-                   space[i], i + 1, space[i], space[i], mbit());
-    /* It has no carrier for a moment, and carries nothing until then. */
-    for (int i = 0; made && i < ENDS; i++)
-        made = run("for n in $(seq 1000); do "
-                   "ip -n %s link show line | grep -q LOWER_UP && exit 0; sleep 0.02; done; exit 1",
-                   space[i]);
-    return made;
-}
-
 /* ---- A host's process ---- */
 
-static void enter(int end)
-{
-    char path[64];
-    int fd;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    snprintf(path, sizeof(path), "/run/netns/%s", space[end]);
-    fd = open(path, O_RDONLY);
-    must(fd < 0 || setns(fd, CLONE_NEWNET), path);
-    close(fd);
-}
-
-static void open_host(struct host *host, const char *stack)
-{
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_UNSPEC};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
-    struct fi_info *hints = fi_allocinfo(), *info;
-
-    hints->caps = FI_MSG;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup(stack);
-    must(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info), stack);
-    must(fi_fabric(info->fabric_attr, &host->fabric, NULL), "fi_fabric");
-    must(fi_domain(host->fabric, info, &host->domain, NULL), "fi_domain");
-    must(fi_cq_open(host->domain, &cq, &host->cq, NULL), "fi_cq_open");
-    must(fi_av_open(host->domain, &av, &host->av, NULL), "fi_av_open");
-    must(fi_endpoint(host->domain, info, &host->ep, NULL), "fi_endpoint");
-    must(fi_ep_bind(host->ep, &host->cq->fid, FI_TRANSMIT | FI_RECV), "the queue");
-    must(fi_ep_bind(host->ep, &host->av->fid, 0), "the addresses");
-    must(fi_enable(host->ep), "fi_enable");
-    host->memory = calloc(WINDOW, SIZE);
-    must(!host->memory, "memory");
-}
-
-static void meet(struct host *host, int flow, int end)
-{
-    size_t len = sizeof(shared->end[flow][end].name);
-
-    must(fi_getname(&host->ep->fid, shared->end[flow][end].name, &len), "fi_getname");
-    __sync_synchronize();
-    shared->end[flow][end].named = 1;
-    while (!shared->end[flow][!end].named)
-        usleep(1000);
-    must(fi_av_insert(host->av, shared->end[flow][!end].name, 1, &host->peer, 0, NULL) != 1,
-         "fi_av_insert");
-}
-
-static void post(struct host *host, int end, void *buf)
+static void post(struct line_host *host, int end, void *buf)
 {
     ssize_t rc;
 
@@ -162,26 +68,28 @@ static void post(struct host *host, int end, void *buf)
         rc = end ? fi_recv(host->ep, buf, SIZE, NULL, FI_ADDR_UNSPEC, buf)
                  : fi_send(host->ep, buf, SIZE, NULL, host->peer, buf);
     while (rc == -FI_EAGAIN && fi_cq_read(host->cq, NULL, 0) == -FI_EAGAIN);
-    must(rc, end ? "fi_recv" : "fi_send");
+    line_must(rc, end ? "fi_recv" : "fi_send");
 }
 
 /* Streams until it is killed. */
 static _Noreturn void be_host(int flow, int end, const char *stack)
 {
     struct fi_cq_msg_entry entry;
-    struct host host;
+    struct line_host host;
+    char *memory = calloc(WINDOW, SIZE); /* buffers, which are contexts */
 
-    enter(end);
-    open_host(&host, stack);
-    meet(&host, flow, end);
+    line_must(!memory, "memory");
+    line_enter(end);
+    line_open(&host, stack);
+    line_meet(&host, shared->end[flow], end);
     for (int i = 0; i < WINDOW; i++)
-        post(&host, end, host.memory + (size_t)i * SIZE);
+        post(&host, end, memory + (size_t)i * SIZE);
     for (;;) {
         ssize_t rc = fi_cq_sread(host.cq, &entry, 1, NULL, 1000);
 
         if (rc == -FI_EAGAIN)
             continue;
-        must(rc != 1, "fi_cq_sread");
+        line_must(rc != 1, "fi_cq_sread");
         if (end)
             shared->bytes[flow] += entry.len;
         post(&host, end, entry.op_context);
@@ -192,8 +100,8 @@ static _Noreturn void be_host(int flow, int end, const char *stack)
 
 static int tear_down(void **state)
 {
-    for (int i = 0; i < FLOWS * ENDS; i++) {
-        pid_t *pid = &pids[i / ENDS][i % ENDS];
+    for (int i = 0; i < FLOWS * LINE_ENDS; i++) {
+        pid_t *pid = &pids[i / LINE_ENDS][i % LINE_ENDS];
 
         if (*pid > 0) {
             kill(*pid, SIGKILL);
@@ -201,8 +109,7 @@ static int tear_down(void **state)
         }
         *pid = 0;
     }
-    for (int i = 0; i < ENDS; i++)
-        run("ip netns del %s 2>/dev/null", space[i]);
+    line_remove();
     return 0;
 }
 
@@ -222,7 +129,7 @@ static void wait_for_bytes(uint64_t count, uint64_t bytes[FLOWS])
         usleep(1000);
         for (int i = 0; i < FLOWS; i++) {
             bytes[i] = shared->bytes[i];
-            for (int end = 0; end < ENDS; end++)
+            for (int end = 0; end < LINE_ENDS; end++)
                 assert_int_equal(waitpid(pids[i][end], NULL, WNOHANG), 0);
         }
     } while (all_bytes(bytes) < count);
@@ -242,13 +149,13 @@ static void share(const char *stack)
     double sum = 0, squares = 0, began;
 
     memset(shared, 0, sizeof(*shared));
-    for (int i = 0; i < FLOWS * ENDS; i++) {
+    for (int i = 0; i < FLOWS * LINE_ENDS; i++) {
         pid_t pid = fork();
 
         assert_true(pid >= 0);
         if (!pid)
-            be_host(i / ENDS, i % ENDS, stack);
-        pids[i / ENDS][i % ENDS] = pid;
+            be_host(i / LINE_ENDS, i % LINE_ENDS, stack);
+        pids[i / LINE_ENDS][i % LINE_ENDS] = pid;
     }
     wait_for_bytes(SETTLES, before);
     began = seconds();
@@ -275,7 +182,7 @@ static void two_flows_share_a_line(void **state)
 
     for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
         tear_down(NULL);
-        if (!make_line())
+        if (!line_make(mbit(), 1500))
             skip();
         share(stacks[i]);
     }
