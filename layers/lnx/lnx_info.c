@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "layers/lnx/lnx_info.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ struct join_words lnx_words = {.join = "lnx", .branch = "branch", .branches = "b
 /* ---- What is asked ---- */
 
 /* An address of ours in hints: its parts for the branches of a kind cannot be found before these
- * have offered, so a branch gets the part in its form of addresses only when it is opened. */
+ * have offered (choose_addr), so a branch gets its part only when it is opened (set_source). */
 static int drop_addrs(struct fi_info *need)
 {
     int rc = info_set_src(need, NULL, 0);
@@ -307,6 +308,65 @@ static int set_addr(const struct parts_of *of, struct fi_info *info, bool source
     return info_set_dest(info, count ? raw : NULL, count ? size : 0);
 }
 
+static bool has_kind(const struct parts_of *of, uint16_t kind)
+{
+    for (size_t i = 0; i < of->slots; i++) {
+        if (of->branch[i] && lnx_addr_kind(of->branch[i]) == kind)
+            return true;
+    }
+    return false;
+}
+
+/* Writes what an address of hints says of the branches that there are. -FI_EINVAL, with a reason in
+ * why. */
+static int keep_kinds(const struct parts_of *of, const void *hint, size_t len, unsigned char *raw,
+                      char *why, size_t why_size)
+{
+    struct lnx_addr *addr = malloc(sizeof(*addr));
+    int rc = addr ? lnx_addr_decode(hint, len, addr, why, why_size) : -FI_ENOMEM;
+    size_t kept = 0;
+
+    for (size_t i = 0; !rc && i < addr->count; i++) {
+        if (has_kind(of, addr->branch[i].kind))
+            addr->branch[kept++] = addr->branch[i];
+    }
+    if (!rc && !kept) {
+        snprintf(why, why_size, "it is of branches that this bracket lacks");
+        rc = -FI_EINVAL;
+    }
+    if (!rc) {
+        addr->count = kept;
+        lnx_addr_encode(addr, raw, lnx_addr_size(of->used));
+    }
+    free(addr);
+    return rc;
+}
+
+/* Source or destination: what hints say, unless node and service are for it; else the branches'. */
+static int choose_addr(const struct request *req, const struct parts_of *of, struct fi_info *info,
+                       bool source)
+{
+    const struct fi_info *hints = req->hints;
+    const void *hint = source ? hints->src_addr : hints->dest_addr;
+    size_t len = source ? hints->src_addrlen : hints->dest_addrlen, size = lnx_addr_size(of->used);
+    bool named = (req->node || req->service) && source == !!(req->flags & FI_SOURCE);
+    unsigned char raw[LNX_ADDR_MAX];
+    char why[200];
+    int rc;
+
+    if (!hint || named)
+        return set_addr(of, info, source);
+    rc = keep_kinds(of, hint, len, raw, why, sizeof(why));
+    if (rc == -FI_ENOMEM)
+        return rc;
+    if (rc) {
+        reasons_add_at(req->reasons, REASON_ATTR, "%s: no address of this lnx: %s",
+                       source ? "src_addr" : "dest_addr", why);
+        return -FI_ENODATA;
+    }
+    return source ? info_set_src(info, raw, size) : info_set_dest(info, raw, size);
+}
+
 /* The one that gives the join its device: the first that reaches other nodes. */
 static const struct fi_info *face_of(const struct parts_of *of)
 {
@@ -361,9 +421,9 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
         info->ep_attr->mem_tag_format &= ~LNX_KEY_TAGS;
     rc = join_set_names(info, of->branch, of->slots);
     if (!rc)
-        rc = set_addr(of, info, true);
+        rc = choose_addr(req, of, info, true);
     if (!rc)
-        rc = set_addr(of, info, false);
+        rc = choose_addr(req, of, info, false);
     if (rc)
         info_free(info);
     else
@@ -465,6 +525,8 @@ int lnx_join(const struct request *req, const struct fi_info *const *branches, s
         rc = make(req, &of, &info);
         if (!rc)
             info_append(infos, info);
+        else if (rc == -FI_ENODATA)
+            rc = 0;
     }
     if (rc) {
         info_free(*infos);

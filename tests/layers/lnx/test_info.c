@@ -153,6 +153,60 @@ static void branches_are_asked_for_peer_objects_and_user_ids(void **state)
     assert_int_equal(lnx_needs(&req, &needs), -FI_ENODATA);
 }
 
+/* An info of ours as hints, as layers ask for what they open: its addresses are those of hints. */
+static void addresses_of_hints_are_kept(void **state)
+{
+    struct request req = request();
+    struct fi_info *own, *again;
+
+    assert_int_equal(info_set_src(near, "fi_shm://one", 13), 0);
+    assert_int_equal(info_set_src(far, "fi_net://1", 11), 0);
+    far->ep_attr->protocol = FI_PROTO_RXM;
+    own = join(&req);
+    assert_non_null(own);
+    assert_int_equal(info_set_src(near, "fi_shm://two", 13), 0);
+    assert_int_equal(info_set_src(hints, own->src_addr, own->src_addrlen), 0);
+    assert_int_equal(info_set_dest(hints, own->src_addr, own->src_addrlen), 0);
+    again = join(&req);
+    assert_non_null(again);
+    assert_int_equal(again->src_addrlen, own->src_addrlen);
+    assert_memory_equal(again->src_addr, own->src_addr, own->src_addrlen);
+    assert_int_equal(again->dest_addrlen, own->src_addrlen);
+    assert_memory_equal(again->dest_addr, own->src_addr, own->src_addrlen);
+    info_free(again);
+    /* A service is for the source. */
+    req.service = "4711";
+    req.flags = FI_SOURCE;
+    again = join(&req);
+    assert_non_null(again);
+    assert_memory_not_equal(again->src_addr, own->src_addr, own->src_addrlen);
+    assert_memory_equal(again->dest_addr, own->src_addr, own->src_addrlen);
+    info_free(again);
+    info_free(own);
+}
+
+static void addresses_of_hints_are_ours(void **state)
+{
+    struct request req = request();
+    struct fi_info *own;
+
+    assert_int_equal(info_set_src(near, "fi_shm://one", 13), 0);
+    own = join(&req);
+    assert_non_null(own);
+    assert_int_equal(info_set_src(hints, own->src_addr, own->src_addrlen), 0);
+    info_free(own);
+    near->ep_attr->protocol = far->ep_attr->protocol = FI_PROTO_RXM;
+    assert_null(join(&req));
+    assert_non_null(strstr(reasons_summary(reasons), "src_addr: no address of this lnx: it is of "
+                                                     "branches that this bracket lacks"));
+    reasons_destroy(reasons);
+    reasons = reasons_create();
+    assert_int_equal(info_set_dest(hints, "x", 2), 0);
+    assert_int_equal(info_set_src(hints, NULL, 0), 0);
+    assert_null(join(&req));
+    assert_non_null(strstr(reasons_summary(reasons), "dest_addr: no address of this lnx: "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +216,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_join_is_no_branch, set_up, tear_down),
         cmocka_unit_test_setup_teardown(branches_are_asked_for_peer_objects_and_user_ids, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(addresses_of_hints_are_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(addresses_of_hints_are_ours, set_up, tear_down),
     };
 
     return cmocka_run_group_tests_name("lnx infos", tests, NULL, NULL);
