@@ -343,15 +343,22 @@ int getinfo_run(uint32_t version, const char *node, const char *service, uint64_
     int rc;
 
     *infos = NULL;
-    if (FI_VERSION_LT(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), version))
+    if (FI_VERSION_LT(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), version)) {
+        LOG_WARN("core", FI_LOG_CORE,
+                 "fi_getinfo: version %u.%u is later than this library's %d.%d", FI_MAJOR(version),
+                 FI_MINOR(version), FI_MAJOR_VERSION, FI_MINOR_VERSION);
         return -FI_ENOSYS;
+    }
     if (flags & ~known_flags) {
         LOG_WARN("core", FI_LOG_CORE, "fi_getinfo: flags 0x%" PRIx64 " are none of fi_getinfo(3)",
                  flags & ~known_flags);
         return -FI_EBADFLAGS;
     }
-    if ((flags & FI_SOURCE) && !node && !service)
+    if ((flags & FI_SOURCE) && !node && !service) {
+        LOG_WARN("core", FI_LOG_CORE,
+                 "fi_getinfo: FI_SOURCE says whose node and service are, and there is neither");
         return -FI_EINVAL;
+    }
     registry_parts();
     params_warn_unknown();
     if (flags & FI_PROV_ATTR_ONLY)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <rdma/fabric.h>
@@ -105,6 +106,36 @@ static void getinfo_refuses_what_cannot_be(void **state)
     assert_int_equal(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, FI_COMPLETION, NULL, &infos),
                      -FI_EBADFLAGS);
     assert_null(infos);
+}
+
+/* The lines that the call logs. */
+static const char *said_of(uint32_t version, uint64_t flags)
+{
+    static char said[512];
+    struct fi_info *infos;
+    int before = dup(STDERR_FILENO);
+    FILE *log = tmpfile();
+
+    assert_true(log && before >= 0);
+    dup2(fileno(log), STDERR_FILENO);
+    assert_int_not_equal(fi_getinfo(version, NULL, NULL, flags, NULL, &infos), 0);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(log);
+    said[fread(said, 1, sizeof(said) - 1, log)] = 0;
+    fclose(log);
+    return said;
+}
+
+static void getinfo_says_what_cannot_be(void **state)
+{
+    assert_non_null(strstr(said_of(FI_VERSION(9, 0), 0),
+                           "fi_getinfo: version 9.0 is later than this library's 2.6\n"));
+    assert_non_null(strstr(said_of(FI_VERSION(2, 6), FI_SOURCE),
+                           "fi_getinfo: FI_SOURCE says whose node and service are, and there is "
+                           "neither\n"));
+    assert_non_null(strstr(said_of(FI_VERSION(2, 6), FI_COMPLETION),
+                           "fi_getinfo: flags 0x1000000 are none of fi_getinfo(3)\n"));
 }
 
 static void getinfo_lists_each_part_once_for_attr_only(void **state)
@@ -206,11 +237,13 @@ int main(void)
         cmocka_unit_test(environment_narrows_at_each_call),
         cmocka_unit_test(name_that_was_asked_for_comes_back),
         cmocka_unit_test(getinfo_refuses_what_cannot_be),
+        cmocka_unit_test(getinfo_says_what_cannot_be),
         cmocka_unit_test(getinfo_lists_each_part_once_for_attr_only),
         cmocka_unit_test(fabric2_opens_from_an_info),
         cmocka_unit_test(open_object_in_the_hints_is_refused),
         cmocka_unit_test(objects_of_the_library_open_by_name),
     };
 
+    setenv("FI_LOG_LEVEL", "warn", 1);
     return cmocka_run_group_tests_name("fabric", tests, NULL, NULL);
 }
