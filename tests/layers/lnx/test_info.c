@@ -200,7 +200,7 @@ static void addresses_of_hints_are_ours(void **state)
     assert_non_null(strstr(reasons_summary(reasons), "src_addr: no address of this lnx: it is of "
                                                      "branches that this bracket lacks"));
     reasons_destroy(reasons);
-    reasons = reasons_create();
+    req.reasons = reasons = reasons_create();
     assert_int_equal(info_set_dest(hints, "x", 2), 0);
     assert_int_equal(info_set_src(hints, NULL, 0), 0);
     assert_null(join(&req));
