@@ -139,6 +139,15 @@ void srd_life_removed(struct message_peer *base)
     peer->forced = false;
 }
 
+/* Once; -FI_EAGAIN. */
+static int ask_handshake(struct srd_peer *peer)
+{
+    if (!peer->forced)
+        srd_out_force(&peer->base);
+    srd_flush(&peer->base, false);
+    return -FI_EAGAIN;
+}
+
 int srd_life_admit(struct srd_peer *peer)
 {
     if (peer->leaving)
@@ -149,10 +158,7 @@ int srd_life_admit(struct srd_peer *peer)
         return -FI_EAGAIN;
     }
     peer->introduced = false;
-    if (!peer->forced)
-        srd_out_force(&peer->base);
-    srd_flush(&peer->base, false);
-    return -FI_EAGAIN;
+    return ask_handshake(peer);
 }
 
 int srd_life_await(struct srd_peer *peer)
@@ -165,10 +171,7 @@ int srd_life_await(struct srd_peer *peer)
     if (err)
         return -err;
     peer->awaited = true;
-    if (!peer->forced)
-        srd_out_force(&peer->base);
-    srd_flush(&peer->base, false);
-    return -FI_EAGAIN;
+    return ask_handshake(peer);
 }
 
 void srd_life_ask(struct srd_peer *peer)

@@ -17,6 +17,8 @@
 
 #include "tests/support/end.h"
 
+#include "ask.h"
+
 enum {
     NAME = 32,
     HOSTS = 6,
@@ -30,20 +32,6 @@ static const size_t sizes[] = {8, 20000, LARGE, 3000};
 
 static struct end own;
 static bool is_host; /* another one than the first */
-
-static struct fi_info *ask(void)
-{
-    struct fi_info *hints = fi_allocinfo(), *info = NULL;
-
-    hints->caps = FI_MSG | FI_TAGGED;
-    hints->mode = ~0ull;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    return info;
-}
 
 /* ---- Messages between this program and one other ---- */
 
@@ -128,7 +116,7 @@ static int be_host(unsigned host)
     uint8_t name[NAME];
 
     is_host = true;
-    end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
+    end_open(&own, ask(FI_MSG | FI_TAGGED), FI_CQ_FORMAT_TAGGED);
     talk = (struct talk){.host = host};
     assert_int_equal(write(STDOUT_FILENO, own.name, NAME), NAME);
     assert_int_equal(read(STDIN_FILENO, name, NAME), NAME);
@@ -214,7 +202,7 @@ static void all_hosts_are_served(void **state)
     bool over = false;
 
     (void)state;
-    end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
+    end_open(&own, ask(FI_MSG | FI_TAGGED), FI_CQ_FORMAT_TAGGED);
     for (unsigned i = 0; i < HOSTS; i++)
         start_host(&hosts[i], i + 2);
     for (int i = 0; i < KNOWN; i++)

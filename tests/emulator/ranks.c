@@ -23,6 +23,8 @@
 
 #include "tests/support/end.h"
 
+#include "ask.h"
+
 enum {
     NAME = 32,
     RANKS = 4,
@@ -44,20 +46,6 @@ static struct talk {
     size_t posted, sent, ended, came, failed;
     char *out[MESSAGES], *in[MESSAGES];
 } talks[RANKS];
-
-static struct fi_info *ask(void)
-{
-    struct fi_info *hints = fi_allocinfo(), *info = NULL;
-
-    hints->caps = FI_MSG | FI_TAGGED;
-    hints->mode = ~0ull;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    return info;
-}
 
 static size_t size_of(size_t i)
 {
@@ -225,7 +213,7 @@ static int be_rank(void)
 {
     char end;
 
-    end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
+    end_open(&own, ask(FI_MSG | FI_TAGGED), FI_CQ_FORMAT_TAGGED);
     assert_int_equal(write(STDOUT_FILENO, own.name, NAME), NAME);
     assert_int_equal(read(STDIN_FILENO, names, sizeof(names)), sizeof(names));
     for (unsigned rank = 0; rank < RANKS; rank++)
@@ -304,7 +292,7 @@ static void await_others(void)
 static void the_others_go_on(void **state)
 {
     (void)state;
-    end_open(&own, ask(), FI_CQ_FORMAT_TAGGED);
+    end_open(&own, ask(FI_MSG | FI_TAGGED), FI_CQ_FORMAT_TAGGED);
     memcpy(names[0], own.name, NAME);
     for (unsigned rank = 1; rank < RANKS; rank++)
         start_rank(rank);

@@ -17,24 +17,12 @@
 
 #include "tests/support/end.h"
 
+#include "ask.h"
+
 enum {
     TURNS = 2000000,
     MESSAGES = 24,
 };
-
-static struct fi_info *ask(uint64_t caps)
-{
-    struct fi_info *hints = fi_allocinfo(), *info = NULL;
-
-    hints->caps = caps;
-    hints->mode = ~0ull;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    assert_int_equal(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &info), 0);
-    fi_freeinfo(hints);
-    return info;
-}
 
 static char byte_of(size_t i, size_t seed)
 {

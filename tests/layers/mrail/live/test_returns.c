@@ -16,6 +16,7 @@
 #include <rdma/fi_eq.h>
 
 #include "../../pair.h"
+#include "events.h"
 
 /* ---- The rail ---- */
 
@@ -92,32 +93,10 @@ static struct pair pair;
 static struct fid_eq *eq;
 static unsigned downs, ups; /* that the queue told of */
 
-/* Endpoints that a pair has already, and a queue. */
 static void open_with_events(const char *spec)
 {
-    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .size = 256};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
-    unsigned char address[256];
-    size_t len;
-
     downs = ups = 0;
-    pair.info = pair_info(spec);
-    assert_int_equal(fi_fabric(pair.info->fabric_attr, &pair.fabric, NULL), 0);
-    assert_int_equal(fi_domain(pair.fabric, pair.info, &pair.domain, NULL), 0);
-    assert_int_equal(fi_cq_open(pair.domain, &cq, &pair.cq, NULL), 0);
-    assert_int_equal(fi_av_open(pair.domain, &av, &pair.av, NULL), 0);
-    assert_int_equal(fi_eq_open(pair.fabric, &attr, &eq, NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(fi_endpoint(pair.domain, pair.info, &pair.ep[i], &pair), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &pair.cq->fid, FI_TRANSMIT | FI_RECV), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &pair.av->fid, 0), 0);
-        assert_int_equal(fi_ep_bind(pair.ep[i], &eq->fid, 0), 0);
-        assert_int_equal(fi_enable(pair.ep[i]), 0);
-        len = sizeof(address);
-        assert_int_equal(fi_getname(&pair.ep[i]->fid, address, &len), 0);
-        assert_int_equal(fi_av_insert(pair.av, address, 1, &pair.to[i], 0, NULL), 1);
-    }
+    pair_open_with_events(&pair, spec, &eq);
 }
 
 static void close_with_events(void)
