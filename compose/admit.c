@@ -33,24 +33,35 @@ static void list_free(struct stack **list, size_t count)
     free(list);
 }
 
+/* Sets the parameters of a new node: the texts, up to a key NULL, or with NULL none. Takes over the
+ * reference. */
+static struct stack *with_params(struct stack *stack, const struct param_text *texts)
+{
+    struct spec_param given[8] = {{0}};
+    struct spec_error error;
+    size_t count = 0;
+
+    for (; texts && texts->key && count < 8; texts++)
+        given[count++] =
+            (struct spec_param){.key = (char *)texts->key, .value = (char *)texts->value};
+    if (!stack || !stack_set_params(stack, given, count, &error))
+        return stack;
+    stack_release(stack);
+    return NULL;
+}
+
 /* layer with default parameters, or with those of its unnamed form, on base, whose reference
  * passes. */
 static struct stack *put_on(const struct part *layer, bool unnamed, struct stack *base)
 {
-    struct stack *stack = base ? stack_create(layer, base->span) : NULL;
-    struct spec_param given[8] = {{0}};
-    struct spec_error error;
-    size_t count = 0;
+    struct stack *stack =
+        base ? with_params(stack_create(layer, base->span), unnamed ? layer->unnamed : NULL) : NULL;
 
     if (!stack) {
         stack_release(base);
         return NULL;
     }
-    for (const struct param_text *text = unnamed ? layer->unnamed : NULL;
-         text && text->key && count < 8; text++)
-        given[count++] =
-            (struct spec_param){.key = (char *)text->key, .value = (char *)text->value};
-    if (stack_add_lower(stack, base) || stack_set_params(stack, given, count, &error)) {
+    if (stack_add_lower(stack, base)) {
         stack_release(stack);
         return NULL;
     }
@@ -94,10 +105,10 @@ static struct stack *with_messages(const struct parts *parts, struct stack *stac
     return over;
 }
 
-static struct stack *make_automatic(const struct part *layer, struct stack *base)
+/* base, completed by over; takes over the reference to over. */
+static struct stack *make_automatic(struct stack *over, struct stack *base)
 {
     struct stack *stack = stack_create(base->part, base->span);
-    struct stack *over = put_on(layer, true, stack_hold(base));
 
     if (!stack || !over || stack_add_lower(stack, stack_hold(base))) {
         stack_release(stack);
@@ -112,25 +123,62 @@ static struct stack *make_automatic(const struct part *layer, struct stack *base
     return stack;
 }
 
-/* Of a transport that names the protocol of the layer that completes it. */
-static int admit_completed(const struct parts *parts, struct stack *base, struct stack ***list,
-                           size_t *count)
+/* over, a layer that completes a transport, beside what moves messages inside of the node, in a
+ * join that looks like it from outside; over alone where that is missing or forbidden. Takes over
+ * the reference to it. */
+static struct stack *join_inside(const struct parts *parts, struct stack *over)
 {
-    for (size_t i = 0; i < parts->count; i++) {
-        if (parts->list[i]->completes == base->part->completed)
-            return list_add(list, count, make_automatic(parts->list[i], base));
+    static const struct param_text plain[] = {
+        {"face", "2"}, {"rails", "per_peer"}, {"same", "no"}, {"strict", "no"}, {NULL, NULL},
+    };
+    const struct part *layer = over->part;
+    const struct part *inside = layer->inside ? parts_find(parts, layer->inside) : NULL;
+    const struct part *join = parts_find(parts, "lnx");
+    struct stack *stack, *first;
+
+    if (!inside || !join || !params_bool(over->params, layer->inside_permitted))
+        return over;
+    first = with_params(stack_create(inside, over->span), NULL);
+    stack = with_params(stack_create(join, over->span), plain);
+    if (stack)
+        stack->usual = true;
+    if (!first || !stack || stack_add_lower(stack, stack_hold(first)) ||
+        stack_add_lower(stack, stack_hold(over))) {
+        stack_release(stack);
+        stack = NULL;
     }
-    return list_add(list, count, stack_hold(base));
+    stack_release(first);
+    stack_release(over);
+    return stack;
 }
 
-static int admit_transport(const struct parts *parts, struct stack *base, struct stack ***list,
-                           size_t *count)
+/* Of a transport that names the protocol of the layer that completes it. */
+static int admit_completed(const struct parts *parts, struct stack *base, bool joined,
+                           struct stack ***list, size_t *count)
+{
+    const struct part *layer = NULL;
+    struct stack *over;
+
+    for (size_t i = 0; !layer && i < parts->count; i++) {
+        if (parts->list[i]->completes == base->part->completed)
+            layer = parts->list[i];
+    }
+    if (!layer)
+        return list_add(list, count, stack_hold(base));
+    over = put_on(layer, true, stack_hold(base));
+    if (over && !joined)
+        over = join_inside(parts, over);
+    return list_add(list, count, over ? make_automatic(over, base) : NULL);
+}
+
+static int admit_transport(const struct parts *parts, struct stack *base, bool joined,
+                           struct stack ***list, size_t *count)
 {
     const struct part *unnamed = NULL;
     int rc;
 
     if (base->part->completed)
-        return admit_completed(parts, base, list, count);
+        return admit_completed(parts, base, joined, list, count);
     for (size_t i = 0; !unnamed && i < parts->count; i++) {
         const struct part *part = parts->list[i];
 
@@ -138,7 +186,9 @@ static int admit_transport(const struct parts *parts, struct stack *base, struct
             (part->provides_ep & ~base->part->provides_ep))
             unnamed = part;
     }
-    rc = list_add(list, count, unnamed ? make_automatic(unnamed, base) : stack_hold(base));
+    rc = list_add(list, count,
+                  unnamed ? make_automatic(put_on(unnamed, true, stack_hold(base)), base)
+                          : stack_hold(base));
     for (size_t i = 0; !rc && i < parts->count; i++) {
         const struct part *layer = parts->list[i];
 
@@ -149,10 +199,16 @@ static int admit_transport(const struct parts *parts, struct stack *base, struct
     return rc;
 }
 
-static int admit(const struct parts *parts, struct stack *stack, bool bare, struct stack ***list,
-                 size_t *count);
+/* What is above a stack. */
+struct above {
+    bool bare; /* no layer that uses a transport at the bottom as it is */
+    bool join; /* a join, which has its own way inside of the node */
+};
 
-static int admit_layer(const struct parts *parts, struct stack *stack, bool bare,
+static int admit(const struct parts *parts, struct stack *stack, struct above above,
+                 struct stack ***list, size_t *count);
+
+static int admit_layer(const struct parts *parts, struct stack *stack, struct above above,
                        struct stack ***list, size_t *count)
 {
     const struct part *part = stack->part;
@@ -162,8 +218,8 @@ static int admit_layer(const struct parts *parts, struct stack *stack, bool bare
     int rc;
 
     if (!part->transparent)
-        bare = !(part->requires_ep & check_gives(parts, lower, false));
-    rc = admit(parts, lower, bare, &below, &below_count);
+        above.bare = !(part->requires_ep & check_gives(parts, lower, false));
+    rc = admit(parts, lower, above, &below, &below_count);
     for (size_t i = 0; !rc && i < below_count; i++) {
         struct stack *under = with_packets(parts, part, stack_hold(below[i]));
 
@@ -202,9 +258,12 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     struct stack **below = NULL, **next = NULL;
     size_t below_count = 0, next_count = 0;
     size_t rounds = *partial_count ? *partial_count : 1;
-    bool bare = !(join->part->requires_ep & check_gives(parts, join->lowers[index], false));
+    const struct above above = {
+        .bare = !(join->part->requires_ep & check_gives(parts, join->lowers[index], false)),
+        .join = true,
+    };
     size_t most = join->part->provides_ep == EP_PACKETS ? 1 : ADMIT_MAX;
-    int rc = admit(parts, join->lowers[index], bare, &below, &below_count);
+    int rc = admit(parts, join->lowers[index], above, &below, &below_count);
 
     most = rounds > ADMIT_MAX / most ? ADMIT_MAX : rounds * most;
     for (size_t i = 0; i < rounds; i++) {
@@ -226,7 +285,7 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     return rc;
 }
 
-/* bare: the layer above, if there is one, wants messages. */
+/* Messages are made of its packets unless the layer above wants these. */
 static int admit_join(const struct parts *parts, struct stack *join, bool bare,
                       struct stack ***list, size_t *count)
 {
@@ -243,20 +302,19 @@ static int admit_join(const struct parts *parts, struct stack *join, bool bare,
     return rc;
 }
 
-/* bare: no layer above uses a transport at the bottom as it is. */
-static int admit(const struct parts *parts, struct stack *stack, bool bare, struct stack ***list,
-                 size_t *count)
+static int admit(const struct parts *parts, struct stack *stack, struct above above,
+                 struct stack ***list, size_t *count)
 {
     if (stack->part->kind == PART_LAYER)
-        return admit_layer(parts, stack, bare, list, count);
+        return admit_layer(parts, stack, above, list, count);
     if (stack->part->kind == PART_JOIN)
-        return admit_join(parts, stack, bare, list, count);
-    if (bare)
-        return admit_transport(parts, stack, list, count);
+        return admit_join(parts, stack, above.bare, list, count);
+    if (above.bare)
+        return admit_transport(parts, stack, above.join, list, count);
     return list_add(list, count, stack_hold(stack));
 }
 
 int admit_stack(const struct parts *parts, struct stack *stack, struct stack ***list, size_t *count)
 {
-    return admit(parts, stack, true, list, count);
+    return admit(parts, stack, (struct above){.bare = true}, list, count);
 }

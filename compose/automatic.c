@@ -60,6 +60,12 @@ static int open_layer(struct automatic *automatic)
     struct lower *lower = NULL;
     int rc = 0;
 
+    /* A join has fabrics of its own, one of which is that of the transport again. */
+    if (layer->part->kind == PART_JOIN) {
+        opening.upper = 0;
+        return stack_open(layer, &opening, automatic->fabric.abi, &automatic->layer,
+                          automatic->fabric.fid.fid.context);
+    }
     if (automatic->fabric.abi == ABI_1_9)
         lower = hold_share(automatic->base, opening.upper);
     else

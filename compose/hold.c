@@ -2,6 +2,7 @@
 #include "compose/hold.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdma/fi_errno.h>
 
@@ -162,6 +163,40 @@ static int open_lower(struct stack *stack, size_t index, const char *name,
     return hold_open(stack->lowers[index], &below, abi, lower);
 }
 
+/* The name of the first fabric that a lower of a join has at all, on the heap; *name stays NULL
+ * where it has none. */
+static int first_fabric(const struct stack *join, size_t index, const struct opening *opening,
+                        char **name)
+{
+    const struct query query = {.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                                .upper = part_upper_below(join->part, opening->upper)};
+    struct fi_info *hints = info_complete(NULL), *infos = NULL;
+    int rc = hints ? plan_offers(join->lowers[index], &query, hints, NULL, &infos) : -FI_ENOMEM;
+
+    if (!rc && infos) {
+        *name = strdup(infos->fabric_attr->name);
+        rc = *name ? 0 : -FI_ENOMEM;
+    }
+    info_free(infos);
+    info_free(hints);
+    return rc;
+}
+
+/* Where a join has a face its other lowers have no name in the join's. */
+static int name_others(const struct stack *join, const struct opening *opening, char **names)
+{
+    size_t face = stack_face(join);
+    int rc = 0;
+
+    for (size_t i = 0; !rc && face < join->lower_count && i < join->lower_count; i++) {
+        if (i != face)
+            rc = first_fabric(join, i, opening, &names[i]);
+    }
+    if (rc)
+        join_names_free(names, join->lower_count);
+    return rc;
+}
+
 /* Opens the branches of a join on the fabrics in its fabric name; a branch without one stays
  * closed. */
 static int open_branches(struct stack *stack, const struct opening *opening, unsigned abi,
@@ -171,7 +206,9 @@ static int open_branches(struct stack *stack, const struct opening *opening, uns
     int rc = -FI_ENOMEM;
 
     if (names)
-        rc = opening->name ? join_name_split(opening->name, stack->lower_count, names) : -FI_EINVAL;
+        rc = opening->name ? stack_split_name(stack, opening->name, names) : -FI_EINVAL;
+    if (!rc)
+        rc = name_others(stack, opening, names);
     if (rc) {
         free(names);
         return rc == -FI_EINVAL ? -FI_ENODATA : rc;

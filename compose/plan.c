@@ -126,18 +126,20 @@ static int plan_over(const struct planning *planning, const struct stack *stack,
 struct branch_names {
     char **fabric, **domain; /* a name for each branch, or NULL: the hints name none */
     char **memory;
+    bool of_face; /* they name one branch, and the others are asked for any */
 };
 
 /* 0 with *names NULL where text is. -FI_ENODATA: no name of this join's. */
 static int split_hint(const struct planning *planning, const char *field, const char *text,
-                      size_t count, char **room, char ***names)
+                      const struct stack *join, char **room, char ***names)
 {
+    size_t count = join->lower_count;
     int rc;
 
     *names = NULL;
     if (!text)
         return 0;
-    rc = join_name_split(text, count, room);
+    rc = stack_split_name(join, text, room);
     if (rc == -FI_EINVAL) {
         reasons_add_at(planning->reasons, REASON_TYPE,
                        "%s: asked %s, offered names of %zu "
@@ -157,17 +159,19 @@ static void branch_names_free(struct branch_names *names, size_t count)
 }
 
 static int branch_names_read(const struct planning *planning, const struct fi_info *hints,
-                             size_t count, struct branch_names *names)
+                             const struct stack *join, struct branch_names *names)
 {
+    size_t count = join->lower_count;
     int rc;
 
-    *names = (struct branch_names){.memory = calloc(2 * count, sizeof(char *))};
+    *names = (struct branch_names){.memory = calloc(2 * count, sizeof(char *)),
+                                   .of_face = stack_face(join) < count};
     if (!names->memory)
         return -FI_ENOMEM;
-    rc = split_hint(planning, "fabric_attr->name", hints->fabric_attr->name, count, names->memory,
+    rc = split_hint(planning, "fabric_attr->name", hints->fabric_attr->name, join, names->memory,
                     &names->fabric);
     if (!rc)
-        rc = split_hint(planning, "domain_attr->name", hints->domain_attr->name, count,
+        rc = split_hint(planning, "domain_attr->name", hints->domain_attr->name, join,
                         names->memory + count, &names->domain);
     if (rc)
         branch_names_free(names, count);
@@ -216,7 +220,7 @@ static int plan_branch(const struct planning *planning, const struct stack *join
     size_t named = SIZE_MAX, asked = 0;
     int rc;
 
-    if ((names->fabric && !fabric) || (names->domain && !domain))
+    if (!names->of_face && ((names->fabric && !fabric) || (names->domain && !domain)))
         return 0; /* the hints leave it out */
     below.upper = join->part->requires_ep;
     request.branch = index;
@@ -251,7 +255,7 @@ static int plan_branches(const struct planning *planning, const struct stack *jo
 {
     struct branch_names names;
     bool unnamed = false;
-    int rc = branch_names_read(planning, hints, join->lower_count, &names);
+    int rc = branch_names_read(planning, hints, join, &names);
 
     if (rc)
         return rc;

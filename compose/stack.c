@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "core/part/join_name.h"
 
 struct stack *stack_create(const struct part *part, struct span span)
 {
@@ -159,6 +160,22 @@ struct stack *stack_over(const struct stack *stack, struct stack *lower)
         return NULL;
     }
     return copy;
+}
+
+size_t stack_face(const struct stack *join)
+{
+    return join->part->face ? join->part->face(join->params) : SIZE_MAX;
+}
+
+int stack_split_name(const struct stack *join, const char *text, char **names)
+{
+    size_t face = stack_face(join);
+
+    if (face >= join->lower_count)
+        return join_name_split(text, join->lower_count, names);
+    memset(names, 0, join->lower_count * sizeof(*names));
+    names[face] = strdup(text);
+    return names[face] ? 0 : -FI_ENOMEM;
 }
 
 bool stack_has(const struct stack *stack, const struct part *part)

@@ -51,6 +51,12 @@ const char *stack_domains(const struct stack *stack);
  * memory. */
 struct stack *stack_over(const struct stack *stack, struct stack *lower);
 
+/* The index of a join's lower whose names are the join's, or SIZE_MAX. */
+size_t stack_face(const struct stack *join);
+/* A name of a fabric or a domain of a join, for each of its lowers, on the heap: NULL for one that
+ * it leaves out; of a join with a face, for each other lower. -FI_EINVAL, -FI_ENOMEM. */
+int stack_split_name(const struct stack *join, const char *text, char **names);
+
 /* Says nothing about parameters or transparent layers: a name in upstream's sense. */
 bool stack_is_plain(const struct stack *stack);
 /* Is part one of the stack's, put there by name? */

@@ -151,6 +151,12 @@ struct part {
      * default parameters; no other layer is offered there unless it is named. Of that layer
      * `completes` is the same. 0: none. */
     uint32_t completes, completed;
+    /* Of a layer with `completes`, or NULL: the transport for peers of this node, which stands
+     * beside it in a join whose face it is, and its own switch (PARAM_BOOL) that permits it. */
+    const char *inside, *inside_permitted;
+    /* Of a join, or NULL: the index of the lower whose names of fabric and domain are its own
+     * ("its face"), or SIZE_MAX: its names are those of all lowers, joined by '+'. */
+    size_t (*face)(const struct params *params);
     /* Layers: capabilities, and PART_ADDS_STRICT, that it adds to a lower without them. Where hints
      * ask for one of them the planner offers the layer on each stack that it can stand on, under
      * what is transparent; else it is there only when it is named. */

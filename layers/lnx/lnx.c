@@ -16,6 +16,11 @@ static const struct param_def params[] = {
             "Several networks of one kind: 'per_peer' gives each peer one of them, in turn, for "
             "all operations to it; 'per_msg' takes them in turn, without any order.",
     },
+    PARAM_NUMBER("face", PARAM_INT, "0", 0, LNX_BRANCHES,
+                 "The number of a branch, from 1, that gives the endpoints all of their address, "
+                 "and their names and attributes, so that peers without lnx know them by it; a "
+                 "peer that is one of lnx, on this node, is found there by it. 0: addresses of "
+                 "all branches together."),
     PARAM_SWITCH("same", "no", "Allows several branches that are the same device."),
     PARAM_SWITCH("strict", "no",
                  "fi_getinfo fails when a branch of the bracket offers nothing, instead of "
@@ -40,5 +45,6 @@ const struct part lnx_part = {
     .params = params,
     .needs = lnx_needs,
     .join = lnx_join,
+    .face = lnx_face,
     .open_fabric = lnx_open_fabric,
 };

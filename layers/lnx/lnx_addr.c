@@ -191,6 +191,17 @@ size_t lnx_addr_encode(const struct lnx_addr *addr, unsigned char *raw, size_t s
     return count;
 }
 
+size_t lnx_addr_pack(const struct lnx_addr_branch *branch, unsigned char *to, size_t room)
+{
+    enum form form = form_of(branch);
+    size_t len = branch->len && room ? put_addr(branch, form, to + 1, room - 1) : 0;
+
+    if (!len)
+        return 0;
+    *to = (unsigned char)form;
+    return len + 1;
+}
+
 /* ---- Reading ---- */
 
 static int fail(char *why, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -305,6 +316,11 @@ static size_t get_branch(const unsigned char *from, size_t left, struct lnx_addr
     memcpy(branch->reach.token, from + BRANCH_HEAD, branch->reach.len);
     len = get_addr(from + head, left - head, (enum form)(from[2] >> TOKEN_BITS), branch);
     return len ? head + len : 0;
+}
+
+bool lnx_addr_unpack(const unsigned char *from, size_t len, struct lnx_addr_branch *branch)
+{
+    return len && get_addr(from + 1, len - 1, (enum form)from[0], branch) == len - 1 && len > 1;
 }
 
 int lnx_addr_decode(const unsigned char *raw, size_t size, struct lnx_addr *addr, char *why,

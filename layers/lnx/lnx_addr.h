@@ -62,6 +62,12 @@ size_t lnx_addr_size(size_t branches);
 /* Writes `size` bytes. A branch without an address, or for which there is no room behind those in
  * front of it, is left out. Returns how many are in. */
 size_t lnx_addr_encode(const struct lnx_addr *addr, unsigned char *raw, size_t size);
+/* One branch's address alone, without kind and reach, in the shortest form: bytes written to `to`,
+ * at most room; 0: it does not fit. */
+size_t lnx_addr_pack(const struct lnx_addr_branch *branch, unsigned char *to, size_t room);
+/* The address and its format again, of all of these bytes. */
+bool lnx_addr_unpack(const unsigned char *from, size_t len, struct lnx_addr_branch *branch);
+
 /* Reads `size` bytes; why gets a sentence. -FI_EINVAL. */
 int lnx_addr_decode(const unsigned char *raw, size_t size, struct lnx_addr *addr, char *why,
                     size_t why_size);

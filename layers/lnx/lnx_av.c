@@ -8,6 +8,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/log.h"
+#include "layers/lnx/lnx_face.h"
 #include "layers/lnx/lnx_stranger.h"
 
 enum {
@@ -160,24 +161,26 @@ static int enter(struct lnx_av *av, unsigned branch, fi_addr_t index, const void
     return 0;
 }
 
+static void leave(struct lnx_av *av, fi_addr_t index, struct lnx_path *path)
+{
+    fi_addr_t addr = path->addr;
+
+    if (path->branch == LNX_NO_BRANCH)
+        return;
+    lnx_answers_forget(&av->answers, path->branch, path->addr);
+    if (lnx_av_up(av, path->branch, path->addr) == index)
+        av->branch[path->branch].up[path->addr] = LNX_NO_ADDR;
+    fi_av_remove(av->branch[path->branch].av, &addr, 1, 0);
+    path->branch = LNX_NO_BRANCH;
+    lnx_av_note(av->domain, LNX_AV_CHANGED);
+}
+
 static void drop_path(struct lnx_av *av, fi_addr_t index)
 {
-    struct lnx_path *paths = av->paths;
-
-    if (index >= av->path_count)
-        return;
-    paths += index * av->domain->rails;
-    for (unsigned i = 0; i < av->domain->rails && paths[i].branch != LNX_NO_BRANCH; i++) {
-        struct lnx_path *path = &paths[i];
-        fi_addr_t addr = path->addr;
-
-        lnx_answers_forget(&av->answers, path->branch, path->addr);
-        if (lnx_av_up(av, path->branch, path->addr) == index)
-            av->branch[path->branch].up[path->addr] = LNX_NO_ADDR;
-        fi_av_remove(av->branch[path->branch].av, &addr, 1, 0);
-        path->branch = LNX_NO_BRANCH;
-        lnx_av_note(av->domain, LNX_AV_CHANGED);
-    }
+    for (unsigned i = 0; i < av->domain->rails && index < av->path_count; i++)
+        leave(av, index, &av->paths[index * av->domain->rails + i]);
+    if (index < av->beside_count)
+        leave(av, index, &av->beside[index]);
 }
 
 /* By all of these branches, of which there may be none. */
@@ -199,6 +202,76 @@ static int add_path(struct lnx_av *av, fi_addr_t index, const unsigned *rails, u
     return rc;
 }
 
+/* ---- Two ways to peers of this node, where there is a face ---- */
+
+static struct lnx_path *beside(const struct lnx_av *av, fi_addr_t index)
+{
+    return index < av->beside_count && av->beside[index].branch != LNX_NO_BRANCH
+               ? &av->beside[index]
+               : NULL;
+}
+
+static int grow_beside(struct lnx_av *av, fi_addr_t index)
+{
+    size_t count = 2 * (index + 8);
+    struct lnx_path *grown;
+
+    if (index < av->beside_count)
+        return 0;
+    grown = realloc(av->beside, count * sizeof(*grown));
+    if (!grown)
+        return -FI_ENOMEM;
+    for (size_t i = av->beside_count; i < count; i++)
+        grown[i] = (struct lnx_path){LNX_NO_ADDR, LNX_NO_BRANCH};
+    av->beside = grown;
+    av->beside_count = count;
+    return 0;
+}
+
+/* A peer that is found inside of the node is known by the face, too: it may be forbidden to send
+ * there. */
+static int add_beside(struct lnx_av *av, fi_addr_t index, const struct lnx_addr *addr)
+{
+    const struct lnx_domain *domain = av->domain;
+    const struct lnx_path *path = lnx_av_path(av, index);
+    unsigned face = (unsigned)domain->face;
+    int rc;
+
+    if (domain->face >= domain->count || !path || path->branch == face)
+        return 0;
+    rc = grow_beside(av, index);
+    return rc ? rc : enter(av, face, index, counterpart(domain, face, addr)->addr, &av->beside[index]);
+}
+
+/* Progress domain locked. */
+static int add(struct lnx_av *av, fi_addr_t index, const unsigned *rails, unsigned count,
+               const struct lnx_addr *addr)
+{
+    int rc = add_path(av, index, rails, count, addr);
+
+    if (!rc)
+        rc = add_beside(av, index, addr);
+    if (rc)
+        drop_path(av, index);
+    return rc;
+}
+
+/* Sends take the way that is permitted now; messages may still come by the other. */
+static bool swap(struct lnx_av *av, fi_addr_t index)
+{
+    struct lnx_path *path = &av->paths[index * av->domain->rails], *other = beside(av, index), was;
+
+    if (!other)
+        return false;
+    if (av->no_local == av->domain->branch[path->branch].local) {
+        was = *path;
+        *path = *other;
+        *other = was;
+        lnx_av_note(av->domain, LNX_AV_CHANGED | LNX_AV_RENUMBERED);
+    }
+    return true;
+}
+
 /* ---- Addresses ---- */
 
 /* Decodes on the heap: it is large. NULL with a sentence, or without memory. */
@@ -207,17 +280,24 @@ static struct lnx_addr *decode(const struct av *av, const void *raw, char *why)
     struct lnx_addr *addr = malloc(sizeof(*addr));
 
     why[0] = 0;
-    if (addr && !lnx_addr_decode(raw, av->kind->size, addr, why, WHY_MAX))
+    if (addr && !lnx_face_decode(object_of(av->domain, struct lnx_domain, base), raw, addr, why,
+                                 WHY_MAX))
         return addr;
     free(addr);
     return NULL;
 }
 
+/* Of the addresses of a face its branch knows. */
 static bool usable(const struct av *av, const void *raw)
 {
+    const struct lnx_domain *domain = object_of(av->domain, struct lnx_domain, base);
+    bool own = domain->face >= domain->count;
+    struct lnx_addr *addr;
     char why[WHY_MAX];
-    struct lnx_addr *addr = decode(av, raw, why);
 
+    if (!own)
+        return true;
+    addr = decode(av, raw, why);
     if (!addr)
         LOG_WARN("lnx", FI_LOG_AV, "fi_av_insert: the address is none of lnx: %s", why);
     free(addr);
@@ -237,7 +317,7 @@ static int inserted(struct av *base, fi_addr_t index, const void *raw)
     progress_lock(av->domain->progress);
     count = choose(av, index, addr, rails);
     if (count)
-        rc = add_path(av, index, rails, count, addr);
+        rc = add(av, index, rails, count, addr);
     progress_unlock(av->domain->progress);
     if (!count)
         LOG_WARN("lnx", FI_LOG_AV,
@@ -257,6 +337,12 @@ static void removed(struct av *base, fi_addr_t index)
     progress_unlock(av->domain->progress);
 }
 
+static void rename_path(struct lnx_av *av, fi_addr_t index, const struct lnx_path *path)
+{
+    if (identify(av, path->branch, path->addr, av_source(&av->base, index)))
+        LOG_WARN("lnx", FI_LOG_AV, "fi_av_set_user_id: the branch does not take it");
+}
+
 static void identified(struct av *base, fi_addr_t index)
 {
     struct lnx_av *av = lnx_av_of(base);
@@ -264,10 +350,10 @@ static void identified(struct av *base, fi_addr_t index)
 
     progress_lock(av->domain->progress);
     path = lnx_av_path(av, index);
-    for (unsigned i = 0; path && i < av->domain->rails && path[i].branch != LNX_NO_BRANCH; i++) {
-        if (identify(av, path[i].branch, path[i].addr, av_source(base, index)))
-            LOG_WARN("lnx", FI_LOG_AV, "fi_av_set_user_id: the branch does not take it");
-    }
+    for (unsigned i = 0; path && i < av->domain->rails && path[i].branch != LNX_NO_BRANCH; i++)
+        rename_path(av, index, &path[i]);
+    if (beside(av, index))
+        rename_path(av, index, beside(av, index));
     progress_unlock(av->domain->progress);
 }
 
@@ -278,13 +364,13 @@ static void choose_again(struct lnx_av *av, fi_addr_t index, const void *raw, st
     char why[WHY_MAX];
     unsigned rails[LNX_BRANCHES], count;
 
-    if (lnx_addr_decode(raw, av->base.kind->size, addr, why, sizeof(why)))
+    if (swap(av, index) || lnx_face_decode(av->domain, raw, addr, why, sizeof(why)))
         return;
     count = choose(av, index, addr, rails);
     if (count && path && path->branch == rails[0])
         return;
     drop_path(av, index);
-    if (!count || add_path(av, index, rails, count, addr))
+    if (!count || add(av, index, rails, count, addr))
         LOG_WARN("lnx", FI_LOG_AV, "a peer cannot be reached without shared memory");
 }
 
@@ -324,6 +410,7 @@ static void closed(struct av *base)
     }
     progress_unlock(av->domain->progress);
     free(av->paths);
+    free(av->beside);
 }
 
 static int open_branches(struct lnx_av *av, const struct fi_av_attr *attr)
@@ -355,13 +442,22 @@ static const struct av_kind kinds[LNX_BRANCHES + 1] = {
     KIND(0), KIND(1), KIND(2), KIND(3), KIND(4), KIND(5), KIND(6), KIND(7), KIND(8),
 };
 
+static const struct av_kind *kind_of(struct lnx_domain *domain)
+{
+    if (domain->face >= domain->count)
+        return &kinds[domain->count];
+    domain->av_kind = kinds[0];
+    domain->av_kind.size = lnx_face_size(domain);
+    return &domain->av_kind;
+}
+
 int lnx_av_open(struct fid_domain *fid, struct fi_av_attr *attr, struct fid_av **ret_av,
                 void *context)
 {
     struct lnx_domain *domain = lnx_domain_of(fid);
     struct fid_av *made;
     struct lnx_av *av;
-    int rc = av_open_kind(&domain->base, attr, &kinds[domain->count], &made, context);
+    int rc = av_open_kind(&domain->base, attr, kind_of(domain), &made, context);
 
     if (rc)
         return rc;

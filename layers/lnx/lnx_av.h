@@ -33,6 +33,10 @@ struct lnx_av {
     bool no_local;          /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
     struct lnx_path *paths; /* path_count times domain->rails */
     size_t path_count;
+    /* With a face: by which else a peer of this node may send, and is known. NULL while there is no
+     * such peer. */
+    struct lnx_path *beside;
+    size_t beside_count;
     struct lnx_answers answers; /* of keys, where the domain has them */
     struct list strangers;      /* that have asked for keys */
     size_t stranger_count;

@@ -45,8 +45,7 @@ static int open_branch(struct lnx_domain *domain, size_t slot)
     int bits, rc;
 
     *branch = (struct lnx_branch){.lower = fabric->lower[slot], .slot = slot};
-    rc = lnx_branch_info(branch->lower, slot, fabric->slots, domain->base.info, false,
-                         &branch->info);
+    rc = lnx_branch_info(fabric, slot, domain->base.info, false, &branch->info);
     if (rc)
         return rc;
     rc = fi_domain(branch->lower->fabric, branch->info, &branch->domain, domain);
@@ -64,14 +63,18 @@ static int open_branch(struct lnx_domain *domain, size_t slot)
         branch->reach.len > REACH_MAX)
         branch->reach.len = 0;
     domain->local_mr = domain->local_mr || branch->local_mr;
+    if (slot == lnx_face(fabric->plain.params))
+        domain->face = domain->count;
     domain->count++;
     return 0;
 }
 
 static int open_branches(struct lnx_domain *domain)
 {
+    size_t face = lnx_face(domain->fabric->plain.params);
     int rc = 0;
 
+    domain->face = SIZE_MAX;
     for (size_t slot = 0; slot < domain->fabric->slots; slot++) {
         if (!domain->fabric->lower[slot])
             continue;
@@ -80,7 +83,7 @@ static int open_branches(struct lnx_domain *domain)
             break;
         rc = 0;
     }
-    if (!rc && !domain->count)
+    if (!rc && (!domain->count || (face != SIZE_MAX && domain->face == SIZE_MAX)))
         rc = -FI_ENODATA;
     if (rc)
         close_branches(domain);
@@ -159,12 +162,34 @@ int lnx_atomic_count(struct lnx_domain *domain, uint64_t function, enum fi_datat
     return 0;
 }
 
+/* ---- Tables of the face's part ---- */
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    struct lnx_domain *domain = object_of(fid, struct lnx_domain, base.fid.fid);
+
+    if (domain->face >= domain->count ||
+        (command != CONTROL_OWN && command != CONTROL_ERROR_TEXT))
+        return -FI_ENOSYS;
+    return fi_control(&domain->branch[domain->face].domain->fid, command, arg);
+}
+
+static int domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                           void *context)
+{
+    struct lnx_domain *domain = object_of(fid, struct lnx_domain, base.fid.fid);
+
+    if (domain->face >= domain->count)
+        return -FI_ENOSYS;
+    return fi_open_ops(&domain->branch[domain->face].domain->fid, name, flags, ops, context);
+}
+
 static struct fi_ops fid_ops = {
     .size = sizeof(fid_ops),
     .close = domain_close,
     .bind = enosys_bind,
-    .control = enosys_control,
-    .ops_open = enosys_ops_open,
+    .control = domain_control,
+    .ops_open = domain_ops_open,
     .tostr = enosys_tostr,
     .ops_set = enosys_ops_set,
 };

@@ -10,6 +10,7 @@
 
 #include <rdma/fi_atomic.h>
 
+#include "core/av/av.h"
 #include "core/layer/join_fabric.h"
 #include "core/progress/progress.h"
 #include "layers/lnx/lnx_addr.h"
@@ -53,6 +54,8 @@ struct lnx_domain {
     bool own_keys;             /* several branches insist on keys: peers ask for theirs */
     struct lnx_keys keys;      /* with own_keys */
     size_t count;
+    size_t face; /* the branch whose addresses and names are ours; not below count: none is */
+    struct av_kind av_kind; /* with a face */
     unsigned rails; /* most branches of one kind */
     bool per_msg;   /* they take turns in each operation */
     struct lnx_branch branch[LNX_BRANCHES];

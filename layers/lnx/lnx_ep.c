@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -15,6 +16,7 @@
 #include "core/ep/endpoint_option.h"
 #include "core/info/info.h"
 #include "core/op/atomic.h"
+#include "layers/lnx/lnx_face.h"
 #include "layers/lnx/lnx_info.h"
 #include "layers/lnx/lnx_name.h"
 #include "layers/lnx/lnx_quick.h"
@@ -274,16 +276,26 @@ static int tx_flags_changed(struct endpoint *base)
     return rc;
 }
 
-/* A branch that matches by itself has the options of receives. */
+/* A branch that matches by itself has the options of receives. NULL: it is ours. */
+static struct fid_ep *option_owner(const struct lnx_ep *ep, int name)
+{
+    bool ours = limits_has(name) || name == FI_OPT_SHARED_MEMORY_PERMITTED;
+
+    return ep->alone && !ours ? ep->branch[0].ep : NULL;
+}
+
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     struct lnx_ep *ep = ep_of(endpoint_of(fid));
-    int rc;
+    struct fid_ep *below = option_owner(ep, name);
+    int rc = below ? 0 : endpoint_getopt(fid, level, name, value, len);
 
-    if (!ep->alone || limits_has(name))
-        return endpoint_getopt(fid, level, name, value, len);
+    if (!below && rc == -FI_ENOPROTOOPT && ep->domain->face < ep->count)
+        below = ep->branch[ep->domain->face].ep;
+    if (!below)
+        return rc;
     progress_lock(ep->domain->progress);
-    rc = fi_getopt(&ep->branch[0].ep->fid, level, name, value, len);
+    rc = fi_getopt(&below->fid, level, name, value, len);
     progress_unlock(ep->domain->progress);
     return rc;
 }
@@ -291,12 +303,15 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     struct lnx_ep *ep = ep_of(endpoint_of(fid));
-    int rc;
+    struct fid_ep *below = option_owner(ep, name);
+    int rc = below ? 0 : endpoint_setopt(fid, level, name, value, len);
 
-    if (!ep->alone || limits_has(name) || name == FI_OPT_SHARED_MEMORY_PERMITTED)
-        return endpoint_setopt(fid, level, name, value, len);
+    if (!below && rc == -FI_ENOPROTOOPT && ep->domain->face < ep->count)
+        below = ep->branch[ep->domain->face].ep;
+    if (!below)
+        return rc;
     progress_lock(ep->domain->progress);
-    rc = fi_setopt(&ep->branch[0].ep->fid, level, name, value, len);
+    rc = fi_setopt(&below->fid, level, name, value, len);
     progress_unlock(ep->domain->progress);
     return rc;
 }
@@ -479,6 +494,57 @@ static int join(struct endpoint *base)
                    : 0;
 }
 
+/* Before the branches inside of the node listen, and after. */
+static int name_inside(struct lnx_ep *ep)
+{
+    struct fid_ep *below[LNX_BRANCHES] = {NULL};
+
+    for (size_t i = 0; i < ep->count; i++)
+        below[i] = ep->branch[i].ep;
+    return lnx_face_name(ep->domain, below);
+}
+
+static int show_inside(struct lnx_ep *ep)
+{
+    return lnx_face_show(ep->domain, ep->branch[ep->domain->face].ep, &ep->sign);
+}
+
+/* The face first: the others are named by its address. Peers that would not find us inside of the
+ * node are not looked for there. */
+static int enable_with_face(struct lnx_ep *ep, struct lnx_av *av)
+{
+    size_t face = ep->domain->face;
+    int named = 0, rc = enable_branch(ep, (unsigned)face);
+
+    if (!rc && !ep->no_local)
+        named = name_inside(ep);
+    for (unsigned i = 0; !rc && i < ep->count; i++)
+        rc = i == face ? 0 : enable_branch(ep, i);
+    if (rc || ep->no_local || ep->count == 1)
+        return rc;
+    if (!named)
+        named = show_inside(ep);
+    if (!named)
+        return 0;
+    LOG_WARN("lnx", FI_LOG_EP_CTRL,
+             "peers of this node reach the endpoint by its network alone, since it has no name "
+             "inside: %s",
+             fi_strerror(-named));
+    av->no_local = true;
+    return 0;
+}
+
+static int enable_branches(struct lnx_ep *ep, struct lnx_av *av)
+{
+    int rc = 0;
+
+    if (ep->domain->face < ep->count)
+        return enable_with_face(ep, av);
+    for (unsigned i = 0; !rc && i < ep->count; i++)
+        rc = enable_branch(ep, i);
+    return rc;
+}
+
 static int enable(struct endpoint *base)
 {
     struct lnx_ep *ep = ep_of(base);
@@ -493,8 +559,7 @@ static int enable(struct endpoint *base)
     progress_lock(ep->domain->progress);
     ep->context_bits = base->av->rx_ctx_bits;
     ep->top = binding_is_top(&base->binding) && !(base->srx && base->srx->peer);
-    for (unsigned i = 0; !rc && i < ep->count; i++)
-        rc = enable_branch(ep, i);
+    rc = enable_branches(ep, av);
     if (!rc)
         lnx_quick_enable(ep);
     progress_unlock(ep->domain->progress);
@@ -523,6 +588,8 @@ static int close_ep(struct endpoint *base)
     struct lnx_ep *ep = ep_of(base);
 
     progress_lock(ep->domain->progress);
+    if (ep->sign >= 0)
+        close(ep->sign);
     lnx_quick_disable(ep);
     if (ep->domain->own_keys)
         lnx_keys_leave(ep);
@@ -596,11 +663,10 @@ static int open_below(struct lnx_ep *ep, size_t i, struct fid_ep **below)
 
 static int open_branch(struct lnx_ep *ep, size_t i)
 {
-    const struct join_fabric *fabric = ep->domain->fabric;
     const struct lnx_branch *branch = &ep->domain->branch[i];
     struct lnx_branch_ep *own = &ep->branch[i];
-    int rc = lnx_branch_info(branch->lower, branch->slot, fabric->slots, ep->info,
-                             !ep->alone && !ep->sep, &own->info);
+    int rc = lnx_branch_info(ep->domain->fabric, branch->slot, ep->info, !ep->alone && !ep->sep,
+                             &own->info);
 
     if (rc)
         return rc;
@@ -614,6 +680,16 @@ static int open_branch(struct lnx_ep *ep, size_t i)
     }
     own->target = op_target_of(own->ep);
     return 0;
+}
+
+/* Programs know the face's limits of receives. */
+static void take_face_limit(struct lnx_ep *ep)
+{
+    size_t least, len = sizeof(least), face = ep->domain->face;
+
+    if (face < ep->count && !ep->alone &&
+        !fi_getopt(&ep->branch[face].ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, &len))
+        endpoint_setopt(&ep->fid.fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, len);
 }
 
 /* The endpoint or context to be opened. */
@@ -650,6 +726,7 @@ static int open_ep(struct lnx_domain *domain, const struct opening *what,
     if (!ep)
         return -FI_ENOMEM;
     ep->domain = domain;
+    ep->sign = -1;
     rc = open_info(ep, what, info);
     if (rc) {
         free(ep);
@@ -664,6 +741,8 @@ static int open_ep(struct lnx_domain *domain, const struct opening *what,
         ep->count += !rc;
     }
     progress_unlock(domain->progress);
+    if (!rc)
+        take_face_limit(ep);
     if (rc) {
         ep->sep = NULL; /* it does not know of it yet */
         close_ep(&ep->base);

@@ -48,6 +48,7 @@ struct lnx_ep {
     bool top;              /* no upper sees what happens before the application does */
     bool alone;            /* one branch, which matches by itself */
     bool no_local;         /* FI_OPT_SHARED_MEMORY_PERMITTED is false */
+    int sign;              /* lnx_face.h; -1: there is none */
     unsigned context_bits; /* of addresses, which name a receive context */
     struct lnx_short quick;
     size_t count;

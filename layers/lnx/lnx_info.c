@@ -47,14 +47,20 @@ static void ask_contexts(struct fi_ep_attr *attr)
         attr->rx_ctx_cnt = 0;
 }
 
-/* hints or an info of ours as a branch should see them. */
-static struct fi_info *branch_hints(const struct fi_info *hints)
+size_t lnx_face(const struct params *params)
+{
+    return (size_t)params_int(params, "face") - 1;
+}
+
+/* hints or an info of ours as a branch should see them. is_face: its protocol and addresses are
+ * ours. */
+static struct fi_info *branch_hints(const struct fi_info *hints, bool is_face)
 {
     struct fi_info *need = info_dup(hints);
 
     if (!need)
         return NULL;
-    if (info_set_string(&need->fabric_attr->prov_name, NULL) || drop_addrs(need)) {
+    if (info_set_string(&need->fabric_attr->prov_name, NULL) || (!is_face && drop_addrs(need))) {
         info_free(need);
         return NULL;
     }
@@ -69,6 +75,10 @@ static struct fi_info *branch_hints(const struct fi_info *hints)
     need->rx_attr->caps = 0;
     need->domain_attr->caps = FI_AV_USER_ID;
     ask_contexts(need->ep_attr);
+    if (is_face) {
+        need->ep_attr->protocol = hints->ep_attr->protocol;
+        need->ep_attr->protocol_version = hints->ep_attr->protocol_version;
+    }
     need->domain_attr->threading = FI_THREAD_DOMAIN;
     need->domain_attr->progress = FI_PROGRESS_MANUAL;
     need->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
@@ -76,47 +86,106 @@ static struct fi_info *branch_hints(const struct fi_info *hints)
     return need;
 }
 
-/* A node is one of a network: a branch is asked by its name as one that reaches other nodes; one
- * that does not is asked without. */
-static int add_named(const struct request *req, struct fi_info **need)
+/* Puts a copy of each of the needs, with more of what is given, in front of all of them. */
+static int add_better(struct fi_info **needs, uint64_t caps, uint64_t order)
 {
-    struct fi_info *first = info_dup(*need);
+    struct fi_info *better = NULL;
 
-    if (!first)
-        return -FI_ENOMEM;
-    first->caps |= FI_REMOTE_COMM;
-    first->next = *need;
-    *need = first;
-    *req->named = 1;
+    for (const struct fi_info *need = *needs; need; need = need->next) {
+        struct fi_info *copy = info_dup(need);
+
+        if (!copy) {
+            info_free(better);
+            return -FI_ENOMEM;
+        }
+        copy->caps |= caps;
+        copy->tx_attr->msg_order |= order;
+        copy->rx_attr->msg_order |= order;
+        info_append(&better, copy);
+    }
+    info_append(&better, *needs);
+    *needs = better;
     return 0;
 }
 
-int lnx_needs(const struct request *req, struct fi_info **lower_hints)
+/* A node is one of a network: a branch is asked by its name as one that reaches other nodes; one
+ * that does not is asked without. */
+static int add_named(const struct request *req, struct fi_info **needs)
 {
-    struct fi_info *need;
+    *req->named = info_count(*needs);
+    return add_better(needs, FI_REMOTE_COMM, 0);
+}
+
+/* Do hints say nothing of what is wanted? A face that gives no order unless it is asked for one
+ * shows what it has, as it would without the join. */
+static bool wants_all(const struct fi_info *hints)
+{
+    return !hints->caps && !hints->tx_attr->msg_order && !hints->rx_attr->msg_order;
+}
+
+/* Hints that ask for other nodes and not for this one are for no branch that stays here. */
+static bool leaves_node(const struct fi_info *hints)
+{
+    uint64_t asked = hints->caps | hints->domain_attr->caps;
+
+    return asked & FI_REMOTE_COMM && !(asked & FI_LOCAL_COMM);
+}
+
+/* A branch beside the face: what the join has of receives is the engine's, not the branch's. */
+static int ask_inside(const struct request *req, struct fi_info *need)
+{
+    need->rx_attr->size = 0;
+    if (!leaves_node(req->hints))
+        return 0;
+    reasons_add_at(req->reasons, REASON_CAPS,
+                   "caps: FI_REMOTE_COMM without FI_LOCAL_COMM leaves this node");
+    return -FI_ENODATA;
+}
+
+/* What a join with a face refuses, its branches refuse. */
+static int check_own(const struct request *req)
+{
     bool ours = req->hints->ep_attr->protocol == FI_PROTO_UNSPEC ||
                 req->hints->ep_attr->protocol == FI_PROTO_LNX;
 
-    if (!ours || (req->hints->caps & LEFT_OUT)) {
-        reasons_add_at(req->reasons, REASON_CAPS,
-                       ours ? "caps: collectives, multicast, triggers and FI_SHARED_AV are "
-                              "not offered"
-                            : "ep_attr->protocol: offered FI_PROTO_LNX only");
+    if (!ours) {
+        reasons_add_at(req->reasons, REASON_CAPS, "ep_attr->protocol: offered FI_PROTO_LNX only");
         return -FI_ENODATA;
     }
     if (req->hints->addr_format && req->hints->addr_format != LNX_ADDR_FORMAT) {
         reasons_add_at(req->reasons, REASON_ATTR, "addr_format: lnx has addresses of its own form");
         return -FI_ENODATA;
     }
-    need = branch_hints(req->hints);
+    return 0;
+}
+
+int lnx_needs(const struct request *req, struct fi_info **lower_hints)
+{
+    size_t face = lnx_face(req->params);
+    struct fi_info *need;
+    int rc = face == SIZE_MAX ? check_own(req) : 0;
+
+    if (rc)
+        return rc;
+    if (req->hints->caps & LEFT_OUT) {
+        reasons_add_at(req->reasons, REASON_CAPS,
+                       "caps: collectives, multicast, triggers and FI_SHARED_AV are not offered");
+        return -FI_ENODATA;
+    }
+    need = branch_hints(req->hints, req->branch == face);
     if (!need)
         return -FI_ENOMEM;
-    if ((req->node || req->service) && add_named(req, &need)) {
+    if (req->branch == face && wants_all(req->hints))
+        rc = add_better(&need, 0, FI_ORDER_SAS);
+    else if (face != SIZE_MAX && req->branch != face)
+        rc = ask_inside(req, need);
+    if (!rc && (req->node || req->service))
+        rc = add_named(req, &need);
+    if (rc)
         info_free(need);
-        return -FI_ENOMEM;
-    }
-    *lower_hints = need;
-    return 0;
+    else
+        *lower_hints = need;
+    return rc;
 }
 
 /* ---- What is made of it ---- */
@@ -249,6 +318,9 @@ static void finish_caps(const struct request *req, const struct parts_of *of, st
     uint64_t asked = req->hints->caps | req->hints->domain_attr->caps;
     uint64_t none = LEFT_OUT | (~asked & (FI_AV_USER_ID | FI_SOURCE_ERR));
 
+    if (lnx_face(req->params) != SIZE_MAX && leaves_node(req->hints))
+        none |= FI_LOCAL_COMM;
+
     if (!has_atomics(req, of))
         none |= FI_ATOMIC;
     if (has_turns(req, of))
@@ -258,19 +330,24 @@ static void finish_caps(const struct request *req, const struct parts_of *of, st
     info->domain_attr->caps = info->caps & (REACH_CAPS | FI_AV_USER_ID);
 }
 
+/* What tells the join's endpoints from those of its branches. */
+static void set_own(struct fi_info *info)
+{
+    info->addr_format = LNX_ADDR_FORMAT;
+    info->ep_attr->protocol = FI_PROTO_LNX;
+    info->ep_attr->protocol_version = LNX_ADDR_VERSION;
+    info->fabric_attr->fabric = NULL;
+    info->domain_attr->domain = NULL;
+}
+
 static void finish_attrs(const struct parts_of *of, struct fi_info *info)
 {
     /* Completions of several branches come as they come. */
     if (of->used > 1)
         info->tx_attr->comp_order = info->rx_attr->comp_order = FI_ORDER_NONE;
     info->handle = NULL;
-    info->addr_format = LNX_ADDR_FORMAT;
-    info->ep_attr->protocol = FI_PROTO_LNX;
-    info->ep_attr->protocol_version = LNX_ADDR_VERSION;
     info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 1;
     info->ep_attr->auth_key_size = 0;
-    info->fabric_attr->fabric = NULL;
-    info->domain_attr->domain = NULL;
     info->domain_attr->threading = FI_THREAD_SAFE;
     info->domain_attr->progress = FI_PROGRESS_UNSPEC;
     info->domain_attr->control_progress = FI_PROGRESS_UNSPEC;
@@ -367,11 +444,15 @@ static int choose_addr(const struct request *req, const struct parts_of *of, str
     return source ? info_set_src(info, raw, size) : info_set_dest(info, raw, size);
 }
 
-/* The one that gives the join its device: the first that reaches other nodes. */
-static const struct fi_info *face_of(const struct parts_of *of)
+/* The one that gives the join its device: the first that reaches other nodes, if the user named
+ * none. */
+static const struct fi_info *face_of(const struct request *req, const struct parts_of *of)
 {
     const struct fi_info *face = NULL;
+    size_t named = lnx_face(req->params);
 
+    if (named != SIZE_MAX)
+        return of->branch[named];
     for (size_t i = 0; i < of->slots; i++) {
         const struct fi_info *branch = of->branch[i];
 
@@ -401,9 +482,10 @@ static size_t choosers_of_keys(const struct parts_of *of)
 /* Where several do, the join's own messages take a bit of the tags, and know no contexts. */
 static int make(const struct request *req, const struct parts_of *of, struct fi_info **ret_info)
 {
-    const struct fi_info *face = face_of(of);
+    const struct fi_info *face = face_of(req, of);
     struct fi_info *info = info_dup(face);
-    int rc;
+    bool own = lnx_face(req->params) == SIZE_MAX;
+    int rc = 0;
 
     if (!info)
         return -FI_ENOMEM;
@@ -413,16 +495,21 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
     }
     finish_caps(req, of, info);
     finish_attrs(of, info);
+    if (own)
+        set_own(info);
+    else
+        info->rx_attr->size = face->rx_attr->size;
     if (has_turns(req, of))
         drop_orders(info);
-    if (choosers_of_keys(of) > 1)
+    if (choosers_of_keys(of) > 1 || !own)
         no_contexts(info);
     if (choosers_of_keys(of) > 1 && info->ep_attr->mem_tag_format >= FI_TAG_MAX_FORMAT)
         info->ep_attr->mem_tag_format &= ~LNX_KEY_TAGS;
-    rc = join_set_names(info, of->branch, of->slots);
-    if (!rc)
+    if (own)
+        rc = join_set_names(info, of->branch, of->slots);
+    if (!rc && own)
         rc = choose_addr(req, of, info, true);
-    if (!rc)
+    if (!rc && own)
         rc = choose_addr(req, of, info, false);
     if (rc)
         info_free(info);
@@ -448,9 +535,41 @@ static bool has_join(const struct request *req, const struct parts_of *of)
     return false;
 }
 
+/* Addresses that peers may know, or make up, before the endpoint is enabled. */
+static bool is_known_early(uint32_t format)
+{
+    return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6 ||
+           format == FI_SOCKADDR_IB || format == FI_ADDR_STR;
+}
+
+/* A face gives addresses of one size, which nobody has before the endpoint is inside of the node,
+ * too. */
+static bool has_face(const struct request *req, const struct parts_of *of)
+{
+    size_t face = lnx_face(req->params);
+
+    if (face == SIZE_MAX)
+        return true;
+    if (face >= of->slots)
+        reasons_add(req->reasons, "face=%zu: the bracket has %zu branches", face + 1, of->slots);
+    else if (!of->branch[face])
+        reasons_add(req->reasons, "face=%zu: that branch has nothing here", face + 1);
+    else if (choosers_of_keys(of) > 1)
+        reasons_add(req->reasons, "face=%zu: several branches choose keys", face + 1);
+    else if (is_known_early(of->branch[face]->addr_format) || !of->branch[face]->src_addrlen)
+        reasons_add(req->reasons,
+                    "face=%zu: the addresses of that branch are not the device's choice (FI_ADDR_EFA)",
+                    face + 1);
+    else if (lnx_is_per_msg(req->params))
+        reasons_add(req->reasons, "face=%zu: rails=per_msg has several networks", face + 1);
+    else
+        return true;
+    return false;
+}
+
 static bool go_together(const struct request *req, const struct parts_of *of)
 {
-    if (has_join(req, of))
+    if (has_join(req, of) || !has_face(req, of))
         return false;
     for (size_t i = 0; of->used > 1 && i < of->slots; i++) {
         if (of->branch[i] && !of->branch[i]->domain_attr->max_ep_srx_ctx) {
@@ -578,11 +697,15 @@ static void add_tags(struct fi_info *need)
         need->caps |= FI_SEND | FI_RECV;
 }
 
+/* fabric and domain: NULL means any. */
 static int ask_branch(const struct lower *lower, const struct fi_info *info, bool shared,
-                      const char *fabric, const char *domain, struct fi_info **list)
+                      const char *fabric, const char *domain, bool is_face, struct fi_info **list)
 {
-    struct fi_info *need = branch_hints(info);
+    struct fi_info *need = branch_hints(info, is_face);
     int rc = need ? 0 : -FI_ENOMEM;
+
+    if (need && !fabric)
+        need->rx_attr->size = 0;
 
     if (!rc)
         rc = info_set_string(&need->fabric_attr->name, fabric);
@@ -602,24 +725,50 @@ static int ask_branch(const struct lower *lower, const struct fi_info *info, boo
     return rc;
 }
 
-int lnx_branch_info(const struct lower *lower, size_t slot, size_t slots,
-                    const struct fi_info *info, bool shared, struct fi_info **branch)
+/* By the name that the branch has in those of the join. */
+static int ask_named(const struct join_fabric *fabric, size_t slot, const struct fi_info *info,
+                     bool shared, struct fi_info **list)
 {
     char *fabrics[LNX_BRANCHES] = {NULL}, *domains[LNX_BRANCHES] = {NULL};
+    int rc = -FI_ENODATA;
+
+    if (join_name_split(info->fabric_attr->name, fabric->slots, fabrics) ||
+        join_name_split(info->domain_attr->name, fabric->slots, domains))
+        rc = -FI_EINVAL;
+    else if (domains[slot])
+        rc = ask_branch(fabric->lower[slot], info, shared, fabrics[slot], domains[slot], false,
+                        list);
+    join_names_free(fabrics, fabric->slots);
+    join_names_free(domains, fabric->slots);
+    return rc ? rc : set_source(*list, info);
+}
+
+/* The join's names are those of its face; others are asked for whatever they have. */
+static int ask_with_face(const struct join_fabric *fabric, size_t slot, const struct fi_info *info,
+                         bool shared, struct fi_info **list)
+{
+    const struct lower *lower = fabric->lower[slot];
+
+    if (slot == lnx_face(fabric->plain.params))
+        return ask_branch(lower, info, shared, info->fabric_attr->name, info->domain_attr->name,
+                          true, list);
+    if (leaves_node(info))
+        return -FI_ENODATA;
+    return ask_branch(lower, info, shared, NULL, NULL, false, list);
+}
+
+int lnx_branch_info(const struct join_fabric *fabric, size_t slot, const struct fi_info *info,
+                    bool shared, struct fi_info **branch)
+{
     struct fi_info *list = NULL;
     int rc = -FI_ENODATA;
 
     if (!info->domain_attr->name || !info->fabric_attr->name)
         return -FI_ENODATA;
-    if (join_name_split(info->fabric_attr->name, slots, fabrics) ||
-        join_name_split(info->domain_attr->name, slots, domains))
-        rc = -FI_EINVAL;
-    else if (domains[slot])
-        rc = ask_branch(lower, info, shared, fabrics[slot], domains[slot], &list);
-    join_names_free(fabrics, slots);
-    join_names_free(domains, slots);
-    if (!rc)
-        rc = set_source(list, info);
+    if (lnx_face(fabric->plain.params) == SIZE_MAX)
+        rc = ask_named(fabric, slot, info, shared, &list);
+    else
+        rc = ask_with_face(fabric, slot, info, shared, &list);
     if (rc) {
         info_free(list);
         return rc;

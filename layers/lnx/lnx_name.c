@@ -41,12 +41,31 @@ static int encode(const struct lnx_names *names, unsigned char *raw, size_t size
     return rc;
 }
 
+/* With a face the endpoint has that one's address. */
+static struct fid_ep *face_of(const struct lnx_names *names)
+{
+    return names->domain->face < names->count ? names->ep[names->domain->face] : NULL;
+}
+
+static int give_face(const struct lnx_names *names, void *addr, size_t *len)
+{
+    int rc;
+
+    progress_lock(names->domain->progress);
+    rc = fi_getname(&face_of(names)->fid, addr, len);
+    progress_unlock(names->domain->progress);
+    return rc;
+}
+
 int lnx_name_give(const struct lnx_names *names, void *addr, size_t *len)
 {
     size_t size = lnx_addr_size(names->count), room = *len;
     unsigned char raw[LNX_ADDR_MAX];
-    int rc = encode(names, raw, size);
+    int rc;
 
+    if (face_of(names))
+        return give_face(names, addr, len);
+    rc = encode(names, raw, size);
     if (rc)
         return rc;
     *len = size;
@@ -93,11 +112,25 @@ static int decode(const struct lnx_names *names, const void *raw, size_t len, st
     return rc;
 }
 
+static int set_face(const struct lnx_names *names, const void *raw, size_t len)
+{
+    int rc;
+
+    progress_lock(names->domain->progress);
+    rc = fi_setname(&face_of(names)->fid, (void *)(uintptr_t)raw, len);
+    progress_unlock(names->domain->progress);
+    return rc;
+}
+
 int lnx_name_set(const struct lnx_names *names, const void *raw, size_t len)
 {
-    struct lnx_addr *addr = malloc(sizeof(*addr));
-    int rc = addr ? decode(names, raw, len, addr) : -FI_ENOMEM;
+    struct lnx_addr *addr;
+    int rc;
 
+    if (face_of(names))
+        return set_face(names, raw, len);
+    addr = malloc(sizeof(*addr));
+    rc = addr ? decode(names, raw, len, addr) : -FI_ENOMEM;
     if (!rc) {
         progress_lock(names->domain->progress);
         rc = set(names, addr);

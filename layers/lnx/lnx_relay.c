@@ -8,6 +8,7 @@
 
 #include "core/base/fid.h"
 #include "layers/lnx/lnx_domain.h"
+#include "layers/lnx/lnx_face.h"
 
 static ssize_t pass(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len, void *buf,
                     uint64_t data, uint64_t tag, fi_addr_t src)
@@ -24,7 +25,7 @@ static size_t address_of(const struct lnx_relay *relay, const struct fi_cq_err_e
 {
     const struct lnx_branch *branch = &relay->domain->branch[relay->branch];
     struct lnx_addr *addr = calloc(1, sizeof(*addr));
-    size_t size = lnx_addr_size(relay->domain->count), written = 0;
+    size_t written = 0;
 
     if (addr && entry->err_data_size && entry->err_data_size <= sizeof(addr->branch[0].addr)) {
         addr->count = 1;
@@ -33,10 +34,10 @@ static size_t address_of(const struct lnx_relay *relay, const struct fi_cq_err_e
         addr->branch[0].format = branch->info->addr_format;
         addr->branch[0].len = entry->err_data_size;
         memcpy(addr->branch[0].addr, entry->err_data, entry->err_data_size);
-        written = lnx_addr_encode(addr, raw, size);
+        written = lnx_face_encode(relay->domain, addr, raw);
     }
     free(addr);
-    return written ? size : 0;
+    return written;
 }
 
 static ssize_t pass_error(struct fid_peer_cq *peer, const struct fi_cq_err_entry *entry)

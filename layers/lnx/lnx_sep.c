@@ -109,8 +109,7 @@ static int open_branch(struct lnx_sep *sep, size_t i)
     struct lnx_domain *domain = domain_of(sep);
     const struct lnx_branch *branch = &domain->branch[i];
     struct fi_info *info;
-    int rc = lnx_branch_info(branch->lower, branch->slot, domain->fabric->slots, sep->base.info,
-                             false, &info);
+    int rc = lnx_branch_info(domain->fabric, branch->slot, sep->base.info, false, &info);
 
     if (rc)
         return rc;

@@ -89,8 +89,9 @@ static const struct param_def params[] = {
         .type = PARAM_BOOL,
         .default_text = "yes",
         .variable = "FI_EFA_ENABLE_SHM_TRANSFER",
-        .help = "Whether FI_OPT_SHARED_MEMORY_PERMITTED may be set to true. There is no shared "
-                "memory in here: lnx;[shm + srd;efa] has it.",
+        .help = "Under the bare name of the transport (efa): whether shared memory moves what stays in "
+                "the node, as lnx(face=2);[shm + srd;efa] does; and whether "
+                "FI_OPT_SHARED_MEMORY_PERMITTED may be set to true.",
     },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},
@@ -117,6 +118,8 @@ const struct part srd_part = {
     .provides_ep = EP_SET(FI_EP_RDM),
     .requires_ep = EP_PACKETS,
     .completes = FI_PROTO_EFA,
+    .inside = "shm",
+    .inside_permitted = "shm_transfer",
     .params = params,
     .needs = srd_needs,
     .offer = srd_offer,
