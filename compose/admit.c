@@ -199,7 +199,7 @@ static int admit_transport(const struct parts *parts, struct stack *base, bool j
     return rc;
 }
 
-/* What is above a stack. */
+/* The parts above a stack. */
 struct above {
     bool bare; /* no layer that uses a transport at the bottom as it is */
     bool join; /* a join, which has its own way inside of the node */

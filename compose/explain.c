@@ -125,12 +125,19 @@ static struct fi_info *best_offer(const struct stack *stack, const struct query 
     return infos;
 }
 
-/* The part that makes endpoints of `type` of a bare transport. */
-static const struct stack *settle(const struct stack *stack, enum fi_ep_type type)
+/* The part that makes endpoints of `type` of a bare transport; where two do, in two fabrics, the
+ * transport, and *other is the second. */
+static const struct stack *settle(const struct stack *stack, enum fi_ep_type type,
+                                  const struct stack **other)
 {
+    *other = NULL;
     if (!stack->automatic)
         return stack;
-    return check_has_type(stack->part, type) ? stack->lowers[0] : stack->lowers[1];
+    if (!check_has_type(stack->part, type))
+        return stack->lowers[1];
+    if (check_has_type(stack->lowers[1]->part, type))
+        *other = stack->lowers[1];
+    return stack->lowers[0];
 }
 
 static void print_part(FILE *out, const struct query *query, const struct stack *stack,
@@ -186,8 +193,9 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
                        enum fi_ep_type type, int depth)
 {
     struct fi_info *own, *lower = NULL;
+    const struct stack *other;
 
-    stack = settle(stack, type);
+    stack = settle(stack, type, &other);
     own = best_offer(stack, query, type);
     /* A join has no single lower to compare its offer with. */
     if (stack->part->kind == PART_LAYER)
@@ -206,6 +214,8 @@ static void print_part(FILE *out, const struct query *query, const struct stack 
     info_free(own);
     info_free(lower);
     print_lowers(out, query, stack, type, depth);
+    if (other)
+        print_part(out, query, other, type, depth);
 }
 
 static size_t infos_of(const struct fi_info *infos, const char *name, enum fi_ep_type type)

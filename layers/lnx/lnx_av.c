@@ -240,7 +240,9 @@ static int add_beside(struct lnx_av *av, fi_addr_t index, const struct lnx_addr 
     if (domain->face >= domain->count || !path || path->branch == face)
         return 0;
     rc = grow_beside(av, index);
-    return rc ? rc : enter(av, face, index, counterpart(domain, face, addr)->addr, &av->beside[index]);
+    if (rc)
+        return rc;
+    return enter(av, face, index, counterpart(domain, face, addr)->addr, &av->beside[index]);
 }
 
 /* Progress domain locked. */
@@ -280,8 +282,8 @@ static struct lnx_addr *decode(const struct av *av, const void *raw, char *why)
     struct lnx_addr *addr = malloc(sizeof(*addr));
 
     why[0] = 0;
-    if (addr && !lnx_face_decode(object_of(av->domain, struct lnx_domain, base), raw, addr, why,
-                                 WHY_MAX))
+    if (addr &&
+        !lnx_face_decode(object_of(av->domain, struct lnx_domain, base), raw, addr, why, WHY_MAX))
         return addr;
     free(addr);
     return NULL;

@@ -58,7 +58,7 @@ static int open_branch(struct lnx_domain *domain, size_t slot)
     branch->local = lnx_is_local(branch->info);
     branch->keys = bits & FI_MR_PROV_KEY;
     branch->virt = bits & FI_MR_VIRT_ADDR;
-    branch->local_mr = bits & FI_MR_LOCAL;
+    branch->local_mr = bits & (FI_MR_LOCAL | FI_MR_HMEM);
     if (fi_control(&branch->domain->fid, CONTROL_REACH, &branch->reach) ||
         branch->reach.len > REACH_MAX)
         branch->reach.len = 0;
@@ -168,8 +168,7 @@ static int domain_control(struct fid *fid, int command, void *arg)
 {
     struct lnx_domain *domain = object_of(fid, struct lnx_domain, base.fid.fid);
 
-    if (domain->face >= domain->count ||
-        (command != CONTROL_OWN && command != CONTROL_ERROR_TEXT))
+    if (domain->face >= domain->count || (command != CONTROL_OWN && command != CONTROL_ERROR_TEXT))
         return -FI_ENOSYS;
     return fi_control(&domain->branch[domain->face].domain->fid, command, arg);
 }

@@ -56,8 +56,8 @@ struct lnx_domain {
     size_t count;
     size_t face; /* the branch whose addresses and names are ours; not below count: none is */
     struct av_kind av_kind; /* with a face */
-    unsigned rails; /* most branches of one kind */
-    bool per_msg;   /* they take turns in each operation */
+    unsigned rails;         /* most branches of one kind */
+    bool per_msg;           /* they take turns in each operation */
     struct lnx_branch branch[LNX_BRANCHES];
     /* Queues that polls of branches may write into; there may be more. Progress domain locked. */
     const struct cq *watched[LNX_WATCHED];

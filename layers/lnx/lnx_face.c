@@ -21,8 +21,7 @@ enum {
 
 /* ---- An address as a text ---- */
 
-/* face: its address. False: it is too long. */
-static bool write_text(const struct lnx_addr_branch *face, struct lnx_addr_branch *inside)
+bool lnx_face_write(const struct lnx_addr_branch *face, struct lnx_addr_branch *inside)
 {
     unsigned char packed[PACKED_MAX];
     size_t len = lnx_addr_pack(face, packed, sizeof(packed)), at = sizeof(scheme) - 1;
@@ -43,8 +42,7 @@ static int digit(char c)
     return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
 }
 
-/* A peer's words: anything may be in them. */
-static bool read_text(const struct lnx_addr_branch *inside, struct lnx_addr_branch *face)
+bool lnx_face_read(const struct lnx_addr_branch *inside, struct lnx_addr_branch *face)
 {
     const char *text = (const char *)inside->addr, *end = memchr(text, 0, inside->len);
     unsigned char packed[PACKED_MAX];
@@ -72,7 +70,7 @@ static socklen_t sign_name(const struct lnx_addr_branch *face, struct sockaddr_u
     struct lnx_addr_branch inside;
     int written;
 
-    if (!write_text(face, &inside))
+    if (!lnx_face_write(face, &inside))
         return 0;
     memset(sun, 0, sizeof(*sun));
     sun->sun_family = AF_UNIX;
@@ -138,7 +136,7 @@ static bool add_inside(const struct lnx_branch *branch, const struct lnx_addr_br
 {
     inside->kind = branch->kind;
     inside->reach = branch->reach;
-    return write_text(face, inside);
+    return lnx_face_write(face, inside);
 }
 
 static bool has_inside(const struct lnx_domain *domain)
@@ -183,7 +181,7 @@ size_t lnx_face_encode(const struct lnx_domain *domain, const struct lnx_addr *a
     if (domain->face >= domain->count)
         return lnx_addr_encode(addr, raw, size) ? size : 0;
     if (known->kind != face_of(domain)->kind) {
-        if (!read_text(known, &face))
+        if (!lnx_face_read(known, &face))
             return 0;
         known = &face;
     }
@@ -211,7 +209,7 @@ int lnx_face_name(const struct lnx_domain *domain, struct fid_ep *const *ep)
     struct lnx_addr_branch face, inside;
     int rc = own_addr(domain, ep[domain->face], &face);
 
-    if (!rc && !write_text(&face, &inside))
+    if (!rc && !lnx_face_write(&face, &inside))
         rc = -FI_EINVAL;
     for (size_t i = 0; !rc && i < domain->count; i++) {
         if (i != domain->face && domain->branch[i].local)

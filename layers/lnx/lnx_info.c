@@ -142,7 +142,7 @@ static int ask_inside(const struct request *req, struct fi_info *need)
     return -FI_ENODATA;
 }
 
-/* What a join with a face refuses, its branches refuse. */
+/* Of a join without a face: the branches of others refuse by themselves. */
 static int check_own(const struct request *req)
 {
     bool ours = req->hints->ep_attr->protocol == FI_PROTO_UNSPEC ||
@@ -330,7 +330,7 @@ static void finish_caps(const struct request *req, const struct parts_of *of, st
     info->domain_attr->caps = info->caps & (REACH_CAPS | FI_AV_USER_ID);
 }
 
-/* What tells the join's endpoints from those of its branches. */
+/* The attributes by which an application tells the join from its branches. */
 static void set_own(struct fi_info *info)
 {
     info->addr_format = LNX_ADDR_FORMAT;
@@ -542,7 +542,7 @@ static bool is_known_early(uint32_t format)
            format == FI_SOCKADDR_IB || format == FI_ADDR_STR;
 }
 
-/* A face gives addresses of one size, which nobody has before the endpoint is inside of the node,
+/* A face gives addresses of one size, which no peer has before the endpoint is inside of the node,
  * too. */
 static bool has_face(const struct request *req, const struct parts_of *of)
 {
@@ -558,7 +558,8 @@ static bool has_face(const struct request *req, const struct parts_of *of)
         reasons_add(req->reasons, "face=%zu: several branches choose keys", face + 1);
     else if (is_known_early(of->branch[face]->addr_format) || !of->branch[face]->src_addrlen)
         reasons_add(req->reasons,
-                    "face=%zu: the addresses of that branch are not the device's choice (FI_ADDR_EFA)",
+                    "face=%zu: the addresses of that branch are not the device's choice "
+                    "(FI_ADDR_EFA)",
                     face + 1);
     else if (lnx_is_per_msg(req->params))
         reasons_add(req->reasons, "face=%zu: rails=per_msg has several networks", face + 1);

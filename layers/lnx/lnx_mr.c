@@ -22,6 +22,7 @@ struct lnx_mr {
     /* For branches where it is registered later. */
     struct fi_mr_attr attr;
     struct iovec *iov;
+    struct fi_mr_dmabuf *dmabuf; /* with FI_MR_DMABUF */
     uint64_t flags;
     struct cntr *cntrs[2];
     size_t cntr_count;
@@ -34,7 +35,7 @@ static const uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 /* Of a region of virtual addresses, in a branch that counts from its start. */
 static uint64_t offset_in(const struct lnx_mr *mr, const struct lnx_branch *branch)
 {
-    bool virt = mr->domain->mr_bits & FI_MR_VIRT_ADDR;
+    bool virt = mr->domain->mr_bits & FI_MR_VIRT_ADDR && mr->iov;
 
     if (!virt || branch->virt || !mr->attr.iov_count)
         return mr->attr.offset;
@@ -54,7 +55,10 @@ static int enter(struct lnx_mr *mr, unsigned index)
             return rc;
         attr.base_mr = base->branch[index];
     }
-    attr.mr_iov = mr->iov;
+    if (mr->flags & FI_MR_DMABUF)
+        attr.dmabuf = mr->dmabuf;
+    else
+        attr.mr_iov = mr->iov;
     attr.offset = offset_in(mr, branch);
     attr.requested_key = mr->fid.key;
     return fi_mr_regattr(branch->domain, &attr, mr->flags, &mr->branch[index]);
@@ -183,6 +187,13 @@ static struct lnx_mr *mr_of(struct fid *fid)
     return object_of(fid, struct lnx_mr, fid.fid);
 }
 
+static void destroy(struct lnx_mr *mr)
+{
+    free(mr->dmabuf);
+    free(mr->iov);
+    free(mr);
+}
+
 static int mr_close(struct fid *fid)
 {
     struct lnx_mr *mr = mr_of(fid);
@@ -201,8 +212,7 @@ static int mr_close(struct fid *fid)
     for (size_t i = 0; i < mr->cntr_count; i++)
         children_release(&mr->cntrs[i]->children);
     children_release(&mr->domain->base.children);
-    free(mr->iov);
-    free(mr);
+    destroy(mr);
     return 0;
 }
 
@@ -284,10 +294,21 @@ static struct fi_ops mr_fid_ops = {
     .ops_set = enosys_ops_set,
 };
 
+static int keep_dmabuf(struct lnx_mr *mr, const struct fi_mr_attr *attr)
+{
+    mr->dmabuf = calloc(attr->iov_count, sizeof(*mr->dmabuf));
+    if (!mr->dmabuf)
+        return -FI_ENOMEM;
+    memcpy(mr->dmabuf, attr->dmabuf, attr->iov_count * sizeof(*mr->dmabuf));
+    return 0;
+}
+
 /* Copies attr with its segments, which belong to the caller. */
 static int keep_attr(struct lnx_mr *mr, const struct fi_mr_attr *attr)
 {
     mr->attr = *attr;
+    if (mr->flags & FI_MR_DMABUF)
+        return keep_dmabuf(mr, attr);
     mr->iov = calloc(attr->iov_count ? attr->iov_count : 1, sizeof(*mr->iov));
     if (!mr->iov)
         return -FI_ENOMEM;
@@ -297,10 +318,17 @@ static int keep_attr(struct lnx_mr *mr, const struct fi_mr_attr *attr)
     return 0;
 }
 
-static int check_attr(const struct fi_mr_attr *attr, uint64_t flags)
+/* Memory of devices is for a face that has it, beside which no branch is then. */
+static int check_attr(const struct lnx_domain *domain, const struct fi_mr_attr *attr,
+                      uint64_t flags)
 {
-    if (flags & FI_MR_DMABUF || attr->iface != FI_HMEM_SYSTEM || attr->auth_key_size)
+    bool devices = domain->base.info->caps & FI_HMEM;
+
+    if ((!devices && (flags & FI_MR_DMABUF || attr->iface != FI_HMEM_SYSTEM)) ||
+        attr->auth_key_size)
         return -FI_ENOSYS;
+    if (flags & FI_MR_DMABUF)
+        return attr->iov_count && attr->dmabuf ? 0 : -FI_EINVAL;
     return attr->iov_count && !attr->mr_iov ? -FI_EINVAL : 0;
 }
 
@@ -313,7 +341,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
     int rc;
 
     abi_mr_attr_import(theirs, domain->base.fabric->abi, &attr);
-    rc = check_attr(&attr, flags);
+    rc = check_attr(domain, &attr, flags);
     if (rc)
         return rc;
     mr = calloc(1, sizeof(*mr));
@@ -330,8 +358,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *theirs, uint64_t fl
         rc = attr.access & remote_access || !domain->local_mr ? enter_all(mr) : enter(mr, 0);
     progress_unlock(domain->progress);
     if (rc) {
-        free(mr->iov);
-        free(mr);
+        destroy(mr);
         return rc;
     }
     mr->fid.mem_desc = domain->local_mr ? mr : NULL;

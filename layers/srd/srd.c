@@ -89,9 +89,10 @@ static const struct param_def params[] = {
         .type = PARAM_BOOL,
         .default_text = "yes",
         .variable = "FI_EFA_ENABLE_SHM_TRANSFER",
-        .help = "Under the bare name of the transport (efa): whether shared memory moves what stays in "
-                "the node, as lnx(face=2);[shm + srd;efa] does; and whether "
-                "FI_OPT_SHARED_MEMORY_PERMITTED may be set to true.",
+        .help =
+            "Under the bare name of the transport (efa): whether shared memory moves what stays in "
+            "the node, as lnx(face=2);[shm + srd;efa] does; and whether "
+            "FI_OPT_SHARED_MEMORY_PERMITTED may be set to true.",
     },
     MESSAGE_SAVED_SIZE,
     {.key = NULL},

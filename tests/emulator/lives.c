@@ -559,7 +559,7 @@ static void devices_count(void **state)
 
 /* ---- Inside of a node ---- */
 
-static bool permitted;
+static bool permitted, asked;
 
 /* Where shared memory is not permitted, or there is none, the device has the packets: that is the
  * caller's to see. */
@@ -572,9 +572,10 @@ static void messages_stay_in_the_node(void **state)
     (void)state;
     end_open(&own, ask(NULL), FI_CQ_FORMAT_DATA);
     end_open(&to, ask(NULL), FI_CQ_FORMAT_DATA);
-    assert_int_equal(fi_setopt(&own.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
-                               &permitted, sizeof(permitted)),
-                     0);
+    if (asked)
+        assert_int_equal(fi_setopt(&own.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED,
+                                   &permitted, sizeof(permitted)),
+                         0);
     assert_int_equal(fi_av_insert(own.av, to.name, 1, &own.peer, 0, NULL), 1);
     assert_int_equal(fi_recv(to.ep, answer, sizeof(answer), NULL, FI_ADDR_UNSPEC, NULL), 0);
     assert_int_equal(fi_send(own.ep, word, sizeof(word), NULL, own.peer, NULL), 0);
@@ -652,9 +653,12 @@ int main(int argc, char **argv)
         return 0;
     }
     permitted = argc > 1 && !strcmp(argv[1], "permitted");
-    if (argc > 1 && strstr("permitted not-permitted forbidden", argv[1]))
+    asked = permitted || (argc > 1 && !strcmp(argv[1], "not-permitted"));
+    if (argc > 1 && strstr("permitted not-permitted unasked leaving forbidden", argv[1]))
         caps = FI_MSG | FI_TAGGED; /* not of fabric efa-direct */
-    if (permitted || (argc > 1 && !strcmp(argv[1], "not-permitted")))
+    if (argc > 1 && !strcmp(argv[1], "leaving"))
+        caps |= FI_REMOTE_COMM;
+    if (asked || (argc > 1 && strstr("unasked leaving", argv[1])))
         return cmocka_run_group_tests(inside, NULL, NULL);
     if (argc > 1 && !strcmp(argv[1], "forbidden"))
         return cmocka_run_group_tests(forbidden, NULL, NULL);

@@ -2,10 +2,12 @@
 /* Any bytes as the address of a join: what decodes is in bounds, and encodes and decodes to the
  * same. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "layers/lnx/lnx_addr.h"
+#include "layers/lnx/lnx_face.h"
 #include "tests/fuzz/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -53,6 +55,30 @@ static void check(const uint8_t *raw, size_t size)
     free(addr);
 }
 
+/* A peer's name inside of the node, where the join has a face. */
+static void check_name(const uint8_t *raw, size_t size)
+{
+    struct lnx_addr_branch *inside = calloc(3, sizeof(*inside)), *face = inside + 1;
+    struct lnx_addr_branch *again = inside + 2;
+
+    must(!!inside);
+    memcpy(inside->addr, "lnx://", 6);
+    inside->len = 6;
+    for (size_t i = 0; i < size && inside->len + 2 < sizeof(inside->addr); i++)
+        inside->len += (size_t)sprintf((char *)inside->addr + inside->len, "%02x", raw[i]);
+    inside->addr[inside->len++] = 0;
+    if (size && raw[0] & 1) /* anything */
+        memcpy(inside->addr, raw, size < inside->len ? size : inside->len);
+    if (lnx_face_read(inside, face)) {
+        check_branch(face);
+        if (lnx_face_write(face, again)) {
+            must(lnx_face_read(again, inside));
+            must(inside->len == face->len && !memcmp(inside->addr, face->addr, face->len));
+        }
+    }
+    free(inside);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* An exact copy, so that a read past the end is seen. */
@@ -62,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size)
         memcpy(copy, data, size);
     check(copy, size);
+    check_name(copy, size);
     /* Behind a version and a sum that are right, or few would get any further. */
     if (size >= 3) {
         unsigned sum = (unsigned)size;

@@ -68,6 +68,12 @@ static const struct {
     {"lnx;[loop+noop;lnx;[loop]]",
      "branch 2 is a join, whose address has no room in that of this one", false},
     {"lnx(strict=yes);[shm+rxm;tcp(iface=nope)]", "iface: no interface matches 'nope'", false},
+    {"lnx(face=3);[shm+rxm;tcp]", "face=3: the bracket has 2 branches", false},
+    {"lnx(face=9);[shm+rxm;tcp]", "face: '9' is not a number from 0 to 8", false},
+    {"lnx(face=2);[shm+rxm;tcp]",
+     "face=2: the addresses of that branch are not the device's choice (FI_ADDR_EFA)", false},
+    {"lnx(face=1);[shm+rxm;tcp]", "face=1: the addresses of that branch are not", false},
+    {"lnx(face=2);[shm+rxm;tcp(iface=nope)]", "iface: no interface matches 'nope'", false},
     {"lnx;[shm+rxm;tcp(iface=nope)]",
      "lnx goes on without its branch 2, which has nothing here; fi_info --explain says why", true},
 };
