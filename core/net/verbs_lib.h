@@ -71,25 +71,6 @@ extern struct verbs_lib verbs_lib;
 /* Loads it, once a process. -FI_ENODATA, with why in *reason (static). */
 int verbs_lib_load(const char **reason);
 
-/* A symbol of a library, and where its address goes. */
-struct verbs_symbol {
-    const char *name;
-    void **function;
-};
-
-enum {
-    VERBS_WHY = 200
-};
-
-/*
- * Loads a library that comes with libibverbs (librdmacm.so.1, libefa.so.1). It must have `count` of
- * the symbols; of `newer`, one that it lacks becomes NULL. The library stays loaded, since its
- * threads and exit handlers outlive any of our objects. -FI_ENODATA, with a sentence in
- * why[VERBS_WHY].
- */
-int verbs_lib_symbols(const char *file, const struct verbs_symbol *symbols, size_t count,
-                      const struct verbs_symbol *newer, size_t newer_count, char *why);
-
 /* -errno of a function that returns a positive one, or -1 and errno. */
 int verbs_error(int rc);
 

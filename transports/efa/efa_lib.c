@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include "core/base/fork.h"
+#include "core/base/library.h"
 #include "core/net/rdma_device.h"
 #include "transports/efa/efa.h"
 
@@ -19,11 +20,11 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;     /* to load libefa */
 static unsigned forks; /* the process whose the devices are */
 static struct efa_device *devices;
-static char why[VERBS_WHY];
+static char why[LIBRARY_WHY];
 
 #define X(result, name, parameters) {"efadv_" #name, (void **)(void *)&efa_direct.name},
-static const struct verbs_symbol symbols[] = {EFA_DIRECT(X)};
-static const struct verbs_symbol newer[] = {EFA_NEWER(X)};
+static const struct library_symbol symbols[] = {EFA_DIRECT(X)};
+static const struct library_symbol newer[] = {EFA_NEWER(X)};
 #undef X
 
 /* Looks up once; a refusal stays, with its reason in `why`. */
@@ -35,8 +36,8 @@ static bool load(void)
         if (verbs_lib_load(&reason))
             snprintf(why, sizeof(why), "%s", reason);
         else
-            verbs_lib_symbols("libefa.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), newer,
-                              sizeof(newer) / sizeof(newer[0]), why);
+            library_load("libefa.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), newer,
+                         sizeof(newer) / sizeof(newer[0]), why);
     }
     tried = true;
     return !*why;

@@ -5,20 +5,22 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/library.h"
+
 struct verbs_cm_lib verbs_cm_lib;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded = -FI_ENODATA;
-static char why[VERBS_WHY];
+static char why[LIBRARY_WHY];
 
 #define X(result, name, parameters) {"rdma_" #name, (void **)(void *)&verbs_cm_lib.name},
-static const struct verbs_symbol symbols[] = {RDMACM_FUNCTIONS(X)};
+static const struct library_symbol symbols[] = {RDMACM_FUNCTIONS(X)};
 #undef X
 
 static void load(void)
 {
-    loaded = verbs_lib_symbols("librdmacm.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]),
-                               NULL, 0, why);
+    loaded =
+        library_load("librdmacm.so.1", symbols, sizeof(symbols) / sizeof(symbols[0]), NULL, 0, why);
 }
 
 int verbs_cm_lib_load(const char **reason)
