@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/net/near_topology.h"
+
 enum {
     LINE = 4096,
     NODES = 1024,
@@ -55,6 +57,21 @@ static bool read_line(char line[LINE], const char *sysfs, const char *fmt, ...)
     return any;
 }
 
+/* With one node there is one place. */
+static bool has_nodes(const char *sysfs)
+{
+    char line[LINE];
+
+    return read_line(line, sysfs, "devices/system/node/online") && strpbrk(line, ",-");
+}
+
+/* A text of the device's; or is there the device at least? Its folder always has this file. */
+static bool read_device(char line[LINE], const char *sysfs, const char *class, const char *name,
+                        const char *file)
+{
+    return read_line(line, sysfs, "class/%s/%s/device/%s", class, name, file);
+}
+
 /* The least distance of a node to those that have one of the CPUs. */
 static unsigned node_distance(const char *sysfs, unsigned node, const cpu_set_t *cpus)
 {
@@ -86,11 +103,14 @@ unsigned near_distance_at(const char *sysfs, const char *name, const cpu_set_t *
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         int node;
 
-        if (!read_line(line, sysfs, "class/%s/%s/device/local_cpulist", classes[i], name))
+        if (!read_device(line, sysfs, classes[i], name, "local_cpulist")) {
+            if (read_device(line, sysfs, classes[i], name, "uevent") && has_nodes(sysfs))
+                return NEAR_UNKNOWN;
             continue;
+        }
         if (near_cpulist_meets(line, cpus))
             return 0;
-        if (!read_line(line, sysfs, "class/%s/%s/device/numa_node", classes[i], name))
+        if (!read_device(line, sysfs, classes[i], name, "numa_node"))
             return NEAR_FAR;
         node = atoi(line);
         return node < 0 || node >= NODES ? NEAR_FAR : node_distance(sysfs, (unsigned)node, cpus);
@@ -98,9 +118,30 @@ unsigned near_distance_at(const char *sysfs, const char *name, const cpu_set_t *
     return 0;
 }
 
+static unsigned ask_hwloc(const char *name, const cpu_set_t *cpus)
+{
+#ifdef WEFT_HAVE_HWLOC
+    unsigned far = NEAR_FAR;
+
+    if (near_topology_distance(name, cpus, &far))
+        return far;
+#endif
+    return NEAR_UNKNOWN;
+}
+
 unsigned near_distance(const char *name)
 {
+    bool described = getenv("HWLOC_XMLFILE");
+    unsigned far = NEAR_UNKNOWN;
     cpu_set_t cpus;
 
-    return sched_getaffinity(0, sizeof(cpus), &cpus) ? 0 : near_distance_at("/sys", name, &cpus);
+    if (!*name || sched_getaffinity(0, sizeof(cpus), &cpus))
+        return 0;
+    if (described)
+        far = ask_hwloc(name, &cpus);
+    if (far == NEAR_UNKNOWN)
+        far = near_distance_at("/sys", name, &cpus);
+    if (far == NEAR_UNKNOWN && !described)
+        far = ask_hwloc(name, &cpus);
+    return far == NEAR_UNKNOWN ? 0 : far;
 }

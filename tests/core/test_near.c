@@ -78,6 +78,7 @@ static void devices_are_near_to_their_cpus(void **state)
     put("class/net/eth8/device/local_cpulist", "16-23\n");
     put("class/net/eth8/device/numa_node", "3\n");
     put("class/net/eth9/device/local_cpulist", "24\n");
+    put("class/net/eth10/device/uevent", "DRIVER=virtio_net\n");
     put("devices/system/node/node0/cpulist", "0-7\n");
     put("devices/system/node/node0/distance", "10 12 21\n");
     put("devices/system/node/node2/cpulist", "8-15\n");
@@ -89,6 +90,12 @@ static void devices_are_near_to_their_cpus(void **state)
     assert_int_equal(near_distance_at(top, "mlx5_7", &cpus), 12);
     assert_int_equal(near_distance_at(top, "eth8", &cpus), 21);
     assert_int_equal(near_distance_at(top, "eth9", &cpus), NEAR_FAR);
+    assert_int_equal(near_distance_at(top, "lo", &cpus), 0);
+    assert_int_equal(near_distance_at(top, "eth10", &cpus), 0);
+    put("devices/system/node/online", "0\n");
+    assert_int_equal(near_distance_at(top, "eth10", &cpus), 0);
+    put("devices/system/node/online", "0,2-3\n");
+    assert_int_equal(near_distance_at(top, "eth10", &cpus), NEAR_UNKNOWN);
     assert_int_equal(near_distance_at(top, "lo", &cpus), 0);
     assert_int_equal(near_distance_at(top, "../eth7", &cpus), 0);
     only(&cpus, 8);
