@@ -110,8 +110,10 @@ static struct rxd_peer *introduced(struct rxd_ep *ep, struct incoming *incoming,
         *fate = MESSAGE_LATER;
         return NULL;
     }
-    if (!list_empty(&peer->base.broken))
+    if (!list_empty(&peer->base.broken)) {
+        *fate = MESSAGE_LATER; /* its present life is about to end, and this may be of the next */
         return NULL;
+    }
     incoming->peer = peer;
     switch (rxd_life_hear(peer, head, head->flags & RXD_ORDERED || len > rxd_head_size(head))) {
     case RXD_HEARD: return peer;

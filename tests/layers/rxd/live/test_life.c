@@ -313,6 +313,28 @@ static void a_renewal_ends_what_is_under_way(void **state)
     comes("anew");
 }
 
+/* It comes while the end of the peer, which has sent what it must not, is still to be carried out.
+ */
+static void a_life_begins_as_another_breaks(void **state)
+{
+    char text[] = "0";
+
+    meet(7);
+    receive();
+    say_message(0, 7, me.view, "once");
+    comes("once");
+    say_message(0, 7, me.view, "twice"); /* which is wrong */
+    for (uint32_t i = 0; i < 8; i++) {
+        text[0] = (char)('0' + i);
+        say_message(i, 8, 0, text);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        receive();
+        text[0] = (char)('0' + i);
+        comes(text);
+    }
+}
+
 static void a_proposal_is_taken(void **state)
 {
     struct rxd_head head = {0};
@@ -403,6 +425,7 @@ int main(void)
         CASE(packets_of_a_life_that_is_over_are_late),
         CASE(a_view_of_another_life_is_told_so),
         CASE(a_renewal_ends_what_is_under_way),
+        CASE(a_life_begins_as_another_breaks),
         CASE(a_proposal_is_taken),
         CASE(many_lives_cost_little),
         CASE(a_removed_peer_is_asked),
