@@ -292,6 +292,16 @@ static enum rxd_hearing hear_proposal(struct rxd_peer *peer, const struct rxd_he
     return begin(peer, head);
 }
 
+/* We have left that life, since the lower had lost the peer perhaps, and the peer may be in it
+ * still. It may have taken requests of our present one for those of its first, and answers to
+ * either are lost: both begin anew. */
+static enum rxd_hearing hear_forgotten(struct rxd_peer *peer, const struct rxd_head *head)
+{
+    if (peer->life || peer->known & RXD_LEFT)
+        return RXD_LATE;
+    return propose(peer, head, RXD_RENEWS, false);
+}
+
 /* Another life than the present one. */
 static enum rxd_hearing hear_other(struct rxd_peer *peer, const struct rxd_head *head, bool content)
 {
@@ -300,7 +310,7 @@ static enum rxd_hearing hear_other(struct rxd_peer *peer, const struct rxd_head 
     if (head->view && (head->view != peer->mine || peer->life))
         return hear_stale(peer, head);
     if (was_forgotten(peer, head->life))
-        return RXD_LATE;
+        return hear_forgotten(peer, head);
     if (peer->life)
         return propose(peer, head, RXD_PROPOSES, content);
     if (head->view)

@@ -335,6 +335,32 @@ static void a_life_begins_as_another_breaks(void **state)
     }
 }
 
+/* Its next life was told to the peer, but not that the one before is over: what the peer sends in
+ * that one counts for neither. */
+static void a_peer_in_a_life_that_we_have_left_begins_anew(void **state)
+{
+    struct rxd_head head = {0};
+    uint32_t second;
+
+    meet(7);
+    receive();
+    say_message(0, 7, me.view, "once");
+    comes("once");
+    say_message(0, 7, me.view, "twice"); /* which is wrong */
+    assert_true(hear(RXD_INTRO | RXD_RENEWS, &head));
+    second = head.life;
+    assert_int_not_equal(second, me.view);
+    say(RXD_INTRO, 0, 7, second, NULL, NULL);
+    assert_true(hear(RXD_INTRO | RXD_RENEWS, &head));
+    assert_int_equal(head.view, 7);
+    assert_int_not_equal(head.life, second);
+    say(RXD_INTRO, 0, 7, 0, NULL, NULL); /* it has not heard of either */
+    assert_true(hear(RXD_INTRO | RXD_RENEWS, &head));
+    receive();
+    say_message(0, 8, head.life, "anew");
+    comes("anew");
+}
+
 static void a_proposal_is_taken(void **state)
 {
     struct rxd_head head = {0};
@@ -426,6 +452,7 @@ int main(void)
         CASE(a_view_of_another_life_is_told_so),
         CASE(a_renewal_ends_what_is_under_way),
         CASE(a_life_begins_as_another_breaks),
+        CASE(a_peer_in_a_life_that_we_have_left_begins_anew),
         CASE(a_proposal_is_taken),
         CASE(many_lives_cost_little),
         CASE(a_removed_peer_is_asked),
