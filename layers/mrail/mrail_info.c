@@ -197,30 +197,76 @@ static void describe(const struct request *req, size_t most, uint64_t places, st
     describe_domain(info, asked, places);
 }
 
-/* All of the rails' source addresses that are known. */
-static int set_source(const struct parts_of *of, size_t most, struct fi_info *info)
+/* A rail in an address, by the place among those of its kind; NULL: it is not there. */
+static const struct mrail_addr_rail *rail_source(const struct parts_of *of, size_t slot,
+                                                 const struct mrail_addr *addr)
 {
-    struct mrail_addr *addr = calloc(1, sizeof(*addr));
-    unsigned char raw[MRAIL_ADDR_MAX];
+    uint16_t kinds[MRAIL_RAILS];
+
+    for (size_t i = 0; i <= slot; i++)
+        kinds[i] = of->rail[i] ? mrail_addr_kind(of->rail[i]) : 0;
+    return mrail_addr_meets(addr, kinds, slot);
+}
+
+/* Where the rails listen by hints, unless a node or service says it. addr->count 0: nowhere.
+ * -FI_ENODATA, with a reason. */
+static int read_source(const struct request *req, const struct parts_of *of,
+                       struct mrail_addr *addr)
+{
+    const struct fi_info *hints = req->hints;
+    char why[200] = "it is of rails that this bracket lacks";
     int rc;
 
-    if (!addr)
-        return -FI_ENOMEM;
-    addr->packet = (uint32_t)most;
-    for (size_t i = 0; i < of->slots; i++) {
-        const struct fi_info *rail = of->rail[i];
-        struct mrail_addr_rail *to = &addr->rail[addr->count];
-
-        if (!rail || !rail->src_addr || rail->src_addrlen > sizeof(to->addr))
-            continue;
-        to->kind = mrail_addr_kind(rail);
-        to->format = rail->addr_format;
-        to->len = rail->src_addrlen;
-        memcpy(to->addr, rail->src_addr, to->len);
-        addr->count++;
+    addr->count = 0;
+    if (!hints->src_addr || ((req->node || req->service) && req->flags & FI_SOURCE))
+        return 0;
+    rc = mrail_addr_decode(hints->src_addr, hints->src_addrlen, addr, why, sizeof(why));
+    for (size_t i = 0; !rc && i < of->slots; i++) {
+        if (of->rail[i] && rail_source(of, i, addr))
+            return 0;
     }
-    rc = mrail_addr_encode(addr, raw, of->addr_size);
-    free(addr);
+    reasons_add_at(req->reasons, REASON_ATTR, "src_addr: no address of this mrail: %s", why);
+    return -FI_ENODATA;
+}
+
+/* Appends the address that the rail has offered, if it has one. */
+static void add_own(const struct fi_info *rail, struct mrail_addr *addr)
+{
+    struct mrail_addr_rail *to = &addr->rail[addr->count];
+
+    if (!rail->src_addr || rail->src_addrlen > sizeof(to->addr))
+        return;
+    to->kind = mrail_addr_kind(rail);
+    to->format = rail->addr_format;
+    to->len = rail->src_addrlen;
+    memcpy(to->addr, rail->src_addr, to->len);
+    addr->count++;
+}
+
+/* All of the rails' source addresses that are known; those that hints say first. */
+static int set_source(const struct request *req, const struct parts_of *of, size_t most,
+                      struct fi_info *info)
+{
+    struct mrail_addr *addrs = calloc(2, sizeof(*addrs)), *addr = addrs;
+    unsigned char raw[MRAIL_ADDR_MAX];
+    int rc = addrs ? read_source(req, of, &addrs[1]) : -FI_ENOMEM;
+
+    for (size_t i = 0; !rc && i < of->slots; i++) {
+        const struct fi_info *rail = of->rail[i];
+        const struct mrail_addr_rail *from = rail ? rail_source(of, i, &addrs[1]) : NULL;
+
+        if (from) {
+            addr->rail[addr->count] = *from;
+            addr->rail[addr->count++].len = mrail_addr_len(from, rail->src_addrlen);
+        } else if (rail) {
+            add_own(rail, addr);
+        }
+    }
+    if (!rc) {
+        addr->packet = (uint32_t)most;
+        rc = mrail_addr_encode(addr, raw, of->addr_size);
+    }
+    free(addrs);
     return rc ? rc : info_set_src(info, raw, of->addr_size);
 }
 
@@ -249,7 +295,7 @@ static int make(const struct request *req, const struct parts_of *of, struct fi_
     if (!rc)
         rc = join_set_names(info, of->rail, of->slots);
     if (!rc)
-        rc = set_source(of, most, info);
+        rc = set_source(req, of, most, info);
     if (rc)
         info_free(info);
     else
@@ -327,6 +373,8 @@ int mrail_join(const struct request *req, const struct fi_info *const *branches,
         rc = make(req, &of, &info);
         if (!rc)
             info_append(infos, info);
+        else if (rc == -FI_ENODATA)
+            rc = 0;
     }
     if (rc) {
         info_free(*infos);
