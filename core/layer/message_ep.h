@@ -291,19 +291,21 @@ struct message_ep {
     unsigned receives_most;    /* the same, while there may be more packets */
     size_t narrow;             /* so many packets there were when there was no other one; or 0 */
     size_t bare;               /* packets that are */
-    unsigned flying;           /* sends with the lower */
-    size_t outgoing;           /* packets that have not been sent, or are with the lower */
-    unsigned apart;            /* of these, those of message_packet_get_apart */
-    size_t starved;            /* as many there were when there was no memory for one more; or 0 */
-    size_t owed;               /* of these: carry operations that have ended */
-    size_t used;               /* operations of the application, of all contexts */
-    size_t takes;              /* takers */
-    struct wake_timer timer;   /* ends sleeps at ask_ms */
-    long long ask_ms;          /* when silent peers are asked next; 0: no timer is set */
-    unsigned polls;            /* of the lower: not each of them looks at the clock */
-    bool counts;               /* the wire wants to know how time passes: */
-    uint32_t seconds;          /* since it is driven, about */
-    long long second_ms;       /* when the next one begins */
+    struct list spare;         /* packets for answers that there is no other memory for; */
+    unsigned spares, spares_wanted; /* so many; and so many there are to be */
+    unsigned flying;                /* sends with the lower */
+    size_t outgoing;                /* packets that have not been sent, or are with the lower */
+    unsigned apart;                 /* of these, those of message_packet_get_apart */
+    size_t starved;          /* as many there were when there was no memory for one more; or 0 */
+    size_t owed;             /* of these: carry operations that have ended */
+    size_t used;             /* operations of the application, of all contexts */
+    size_t takes;            /* takers */
+    struct wake_timer timer; /* ends sleeps at ask_ms */
+    long long ask_ms;        /* when silent peers are asked next; 0: no timer is set */
+    unsigned polls;          /* of the lower: not each of them looks at the clock */
+    bool counts;             /* the wire wants to know how time passes: */
+    uint32_t seconds;        /* since it is driven, about */
+    long long second_ms;     /* when the next one begins */
     size_t saved, saved_limit;
     bool saved_said;
     long long told_ms, full_ms; /* when the log was told of a bad packet, of full memory; or 0 */
@@ -462,8 +464,18 @@ static inline struct message_packet *message_packet_get(struct message_peer *pee
 struct message_packet *message_packet_get_apart(struct message_peer *peer, size_t bytes);
 
 /* The same of what cannot be refused, as an answer: without a packet that the lower takes it is a
- * bare one. It goes into the peer's `out`. NULL: there is no memory at all. */
+ * bare one, if need be a spare one. It goes into the peer's `out`. NULL: there is no memory at all.
+ */
 struct message_packet *message_packet_get_any(struct message_peer *peer);
+/* Are all the spare ones there that the wire wants? Without them nothing should be begun that an
+ * answer belongs to. */
+bool message_spares_fill(struct message_ep *ep);
+void message_spares_free(struct message_ep *ep);
+static inline bool message_has_spares(struct message_ep *ep)
+{
+    return __builtin_expect(ep->spares >= ep->spares_wanted, 1) || message_spares_fill(ep);
+}
+
 /* The peer's packets that are bare get memory of the lower's, in turn. The first one for which
  * there is none, and all packets behind it, are moved to `rest`. */
 void message_packets_equip(struct message_peer *peer, struct list *rest);

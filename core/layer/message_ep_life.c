@@ -373,6 +373,7 @@ static void init_lists(struct message_ep *ep)
     list_init(&ep->sources);
     list_init(&ep->attention);
     list_init(&ep->stalled);
+    list_init(&ep->spare);
     list_init(&ep->broken);
     list_init(&ep->moving);
     list_init(&ep->deferred);

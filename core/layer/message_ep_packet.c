@@ -35,6 +35,44 @@ static void widen(struct message_ep *ep)
     ep->receives = ep->receives_most;
 }
 
+static void add_spare(struct message_ep *ep, struct message_packet *packet)
+{
+    list_init(&packet->link);
+    list_attach(&packet->link, &ep->spare);
+    ep->spares++;
+}
+
+static struct message_packet *take_spare(struct message_ep *ep)
+{
+    struct message_packet *packet = list_item(ep->spare.next, struct message_packet, link);
+
+    if (!ep->spares)
+        return NULL;
+    list_detach(&packet->link);
+    ep->spares--;
+    return packet;
+}
+
+bool message_spares_fill(struct message_ep *ep)
+{
+    while (ep->spares < ep->spares_wanted) {
+        struct message_packet *packet = malloc(ep->packets.item_size);
+
+        if (!packet)
+            return false;
+        add_spare(ep, packet);
+    }
+    return true;
+}
+
+void message_spares_free(struct message_ep *ep)
+{
+    struct message_packet *packet;
+
+    while ((packet = take_spare(ep)))
+        free(packet);
+}
+
 struct message_packet *message_packet_get_any(struct message_peer *peer)
 {
     struct message_ep *ep = peer->ep;
@@ -43,6 +81,8 @@ struct message_packet *message_packet_get_any(struct message_peer *peer)
     if (packet)
         return packet;
     packet = malloc(ep->packets.item_size);
+    if (!packet)
+        packet = take_spare(ep);
     if (!packet)
         return NULL;
     message_packet_init(packet, peer);
@@ -75,14 +115,19 @@ void message_packet_free(struct message_packet *packet)
 
 void message_packet_drop(struct message_packet *packet)
 {
+    struct message_ep *ep = packet->ep;
+
     if (!packet->bare) {
         message_packet_put(packet);
         return;
     }
-    packet->ep->outgoing--;
-    packet->ep->bare--;
+    ep->outgoing--;
+    ep->bare--;
     list_detach(&packet->link);
-    free(packet);
+    if (ep->spares < ep->spares_wanted)
+        add_spare(ep, packet);
+    else
+        free(packet);
 }
 
 static void copy(struct message_packet *packet, const struct message_packet *bare)

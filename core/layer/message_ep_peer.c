@@ -467,6 +467,7 @@ void message_peers_finish(struct message_ep *ep)
         }
     }
     message_packets_put(&ep->deferred);
+    message_spares_free(ep);
     free(ep->buckets);
     ep->buckets = NULL;
     peer_map_finish(&ep->map);

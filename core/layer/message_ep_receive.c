@@ -126,7 +126,8 @@ void message_inbound_put(struct message_inbound *inbound)
     struct message_ep *ep = inbound->handle.peer->ep;
 
     give_back(inbound);
-    free(inbound);
+    if (!ep->wire->inbound_stays || !ep->wire->inbound_stays(inbound))
+        free(inbound);
     if (__builtin_expect(ep->saved_said && ep->saved <= ep->saved_limit, 0))
         end_fullness(ep);
 }

@@ -110,6 +110,9 @@ struct message_wire {
     void (*answer)(struct message_inbound *inbound);
     bool (*failing)(struct message_inbound *inbound);     /* may be NULL */
     void (*inbound_put)(struct message_inbound *inbound); /* may be NULL */
+    /* It is over, and in no list; the wire frees its memory itself, since its sender is still to be
+     * told. May be NULL. */
+    bool (*inbound_stays)(struct message_inbound *inbound);
 
     /* Accesses, at their target: a write, or an atomic without a result, is done; it is refused
      * with err, positive; the result of an atomic; the bytes of a read, whose regions are taken

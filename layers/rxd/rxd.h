@@ -10,6 +10,7 @@
  *   rxd_move    bytes that are asked for       rxd_remote   accesses, at their target
  *   rxd_read    bytes that the lower reads     rxd_lend     reads, whose target lends its memory
  *   rxd_quick   the usual small message, both ways
+ *   rxd_owe     answers that there was no memory for
  */
 #ifndef WEFT_LAYERS_RXD_RXD_H
 #define WEFT_LAYERS_RXD_RXD_H
@@ -70,6 +71,8 @@ struct rxd_op {
     bool borrows;                     /* it may be */
     size_t unasked;                   /* from there on bytes left unasked; 0: none did, */
     bool again;                       /* or the peer has asked for them */
+    uint8_t owes;  /* RXD_PULL or RXD_DONE, for which there was no memory, to the target's */
+    uint32_t loan; /* loan of this number; 0: none */
 };
 
 struct rxd_inbound {
@@ -81,6 +84,7 @@ struct rxd_inbound {
     size_t fetched;   /* bytes behind `first` that were read */
     uint32_t follows; /* bytes that are still to come unasked */
     bool dropped;     /* those are not kept: they are to be asked for */
+    bool owes;        /* it has ended, and there was no memory to tell its sender */
     size_t first;     /* bytes that came so; those of an unmatched one are in `bytes` */
     _Alignas(struct fi_rma_iov) uint8_t bytes[]; /* the places are behind them */
 };
@@ -103,6 +107,7 @@ struct rxd_peer {
     bool answer : 1;       /* the peer does not know its number */
     bool lends : 1;        /* it knows RXD_LENT, RXD_BORROWS, RXD_SEGMENTS */
     bool trains : 1;       /* it takes DATA of more bytes than a packet of its lower has */
+    bool owes : 1;         /* answers that there was no memory for: rxd_pay */
     uint8_t own_len;       /* of the name; 0: it is an IP address */
     uint8_t unasked;       /* bytes that it takes so, in RXD_UNASKED_UNIT */
     /* Out. base.out has packets without an order. */
@@ -114,6 +119,7 @@ struct rxd_peer {
     uint32_t following; /* bytes that it has announced, which come before any other request */
     struct list held;
     uint32_t next_in, told;
+    uint32_t begun; /* bytes of records of the next packet that were carried out: it comes again */
     /* Its name, which has no more bytes than it needs: the memory of a peer counts. */
     _Alignas(union addr) uint8_t name[];
 };
@@ -130,6 +136,7 @@ struct rxd_ep {
     size_t read_max;     /* and so many bytes at once */
     uint64_t last_key;   /* that was asked for, of regions with the lower */
     struct list reading; /* struct rxd_packet, contexts of reads */
+    struct list owing;   /* struct rxd_inbound.base.link */
     struct ids numbers;
     uint32_t salt;    /* numbers on the wire are xored with it */
     long long met_ms; /* when the address vector was looked through for a peer; or 0 */
@@ -278,7 +285,10 @@ bool rxd_out_send_lone(struct rxd_packet *packet);
 /* An answer, whose payload goes where the result says, as rxd_out_urgent; NULL: there is no memory
  * at all. */
 uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record);
-/* The same of no payload. Breaks the peer without memory. */
+/* The same of no payload. False: there is no memory, so it is owed, or is not to be. */
+bool rxd_out_try(struct rxd_peer *peer, const struct rxd_record *record);
+/* The same for what has just come, when spare packets were there: the peer breaks without memory.
+ */
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record);
 void rxd_out_done(struct message_peer *peer, uint32_t id, int err);
 void rxd_out_gone(struct message_peer *peer, uint32_t taker);
@@ -288,6 +298,18 @@ void rxd_flush(struct message_peer *peer, bool more);
  * its packet is full or the endpoint is driven. more: another one follows at once. */
 void rxd_out_added(struct rxd_peer *peer, bool more);
 void rxd_sent(struct message_packet *packet, int err);
+
+/* ---- rxd_owe.c ---- */
+
+/* An answer of a message, an access or an operation of the peer's, which remembers it, waits for
+ * memory; so does a packet of the peer's. */
+void rxd_owe(struct rxd_peer *peer);
+/* Tries all of that again. */
+void rxd_pay(struct rxd_peer *peer);
+/* The peer's life is over. */
+void rxd_owe_nothing(struct rxd_peer *peer);
+/* An entry of struct message_wire. */
+bool rxd_message_stays(struct message_inbound *inbound);
 
 /* ---- rxd_in.c ---- */
 
@@ -391,6 +413,8 @@ bool rxd_is_reading(const struct rxd_op *op);
 void rxd_borrowed_read(struct message_op *op, size_t len, int err);
 void rxd_borrowed_over(struct rxd_op *op);
 void rxd_borrowed_gone(struct message_op *op);
+/* Its question, or its loan that goes back, had no memory: once more. */
+void rxd_borrowed_pay(struct rxd_op *op);
 void rxd_borrowed_put(struct rxd_op *op);
 
 /* ---- rxd_message.c ---- */

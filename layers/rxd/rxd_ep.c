@@ -74,6 +74,7 @@ static int open_ep(struct message_ep *base)
     size_t max = lower->ep_attr->max_msg_size;
 
     list_init(&ep->reading);
+    list_init(&ep->owing);
     ids_init(&ep->numbers, INDEX_BITS, 32);
     rxd_life_salt(ep);
     ep->heads = rxd_heads(lower);
@@ -86,6 +87,7 @@ static int open_ep(struct message_ep *base)
     base->result_room = ep->room - RXD_RECORD_SIZE;
     base->result_most = REMOTE_OPERAND;
     base->ahead = ahead_of(ep->room);
+    base->spares_wanted = 1 + REMOTE_OPERAND / (unsigned)base->result_room; /* for one request */
     return ids_add(&ep->numbers, ep) == IDS_NONE ? -FI_ENOMEM : 0;
 }
 
@@ -198,6 +200,7 @@ static const struct message_wire wire = {
     .go_on = rxd_message_go_on,
     .answer = rxd_message_answer,
     .failing = rxd_message_failing,
+    .inbound_stays = rxd_message_stays,
     .done = rxd_access_done,
     .refuse = rxd_access_refuse,
     .result = rxd_access_result,

@@ -27,6 +27,7 @@ struct incoming {
     const struct rxd_record *data;
     bool deferred; /* it came before */
     bool next;     /* of a life that is not there yet */
+    bool waits;    /* there is no memory for what it may want */
 };
 
 /* ---- Who sends ---- */
@@ -262,6 +263,10 @@ static void read_records(struct rxd_peer *peer, struct rxd_records *records)
 
         if (records->ordered && rxd_take_quick(peer, records))
             continue;
+        if (records->ordered && !message_has_spares(peer->base.ep)) {
+            rxd_owe(peer); /* it waits, as its sender does for what it asks for */
+            return;
+        }
         wrong = rxd_record_get(records->bytes + records->at, records->len - records->at,
                                records->ordered, &record, &size);
         records->at += size;
@@ -298,6 +303,7 @@ static bool read_next(struct rxd_peer *peer, struct rxd_records *records)
     read_records(peer, records);
     if (records->at < records->len || !list_empty(&peer->base.broken))
         return false;
+    peer->begun = 0;
     peer->next_in++;
     return true;
 }
@@ -316,6 +322,8 @@ static void run_held(struct rxd_peer *peer)
 void rxd_run(struct message_peer *base)
 {
     run_held(rxd_peer_of(base));
+    if (__builtin_expect(rxd_peer_of(base)->owes, 0))
+        rxd_pay(rxd_peer_of(base));
     rxd_flush(base, false);
 }
 
@@ -355,6 +363,9 @@ static enum message_fate take_ordered(struct incoming *incoming)
         message_peer_break(&peer->base, FI_EPROTO, "a packet twice, or beyond its window");
         return MESSAGE_OVER;
     }
+    if (incoming->sequence == peer->next_in) /* what was carried out of it is not once more */
+        incoming->records.at =
+            peer->begun < incoming->records.len ? peer->begun : incoming->records.len;
     if (incoming->sequence != peer->next_in || !list_empty(&peer->held) || !is_free(peer))
         return MESSAGE_KEPT;
     if (incoming->parts) {
@@ -397,6 +408,10 @@ static enum message_fate take_packet(struct rxd_ep *ep, const uint8_t *raw, size
                                              .ordered = head.flags & RXD_ORDERED};
     if (incoming->records.ordered)
         return take_ordered(incoming);
+    if (!message_has_spares(&ep->base)) {
+        incoming->waits = true;
+        return MESSAGE_LATER;
+    }
     if (incoming->parts)
         read_parts(peer, incoming);
     else
@@ -415,6 +430,8 @@ enum message_fate rxd_in_packet(struct message_packet *packet, fi_addr_t src)
         rxd_life_hold(incoming.peer, packet, src);
     else if (fate == MESSAGE_KEPT)
         hold(rxd_packet_of(packet), &incoming);
+    else if (incoming.waits)
+        packet->tries = MESSAGE_TRIES; /* for as long as it takes */
     return fate;
 }
 
@@ -464,6 +481,8 @@ static bool hold_copy(struct rxd_ep *ep, struct incoming *incoming)
     incoming->records.bytes = packet->bytes;
     incoming->records.at = 0;
     incoming->records.len = rest;
+    if (incoming->sequence == incoming->peer->next_in)
+        incoming->peer->begun = 0;
     hold(packet, incoming);
     return true;
 }
@@ -485,11 +504,9 @@ bool rxd_in_read(void *arg, const uint8_t *bytes, size_t len, uint64_t src)
         return hold_next(ep, &incoming, bytes, len, src);
     if (hold_copy(ep, &incoming))
         return true;
-    if (!incoming.records.at)
-        return false;
-    message_peer_break(&incoming.peer->base, FI_ENOMEM,
-                       "no memory for a packet"); /* it is half done */
-    return true;
+    if (incoming.sequence == incoming.peer->next_in)
+        incoming.peer->begun = (uint32_t)incoming.records.at; /* it may be half done */
+    return false;
 }
 
 /* Puts together a packet that has other records. */

@@ -103,13 +103,12 @@ bool rxd_lend(struct message_access *access)
     access->loan = loan;
     peer->takes++; /* a requester that says nothing is asked for a sign of life */
     peer->ep->takes++;
-    if (!lend_all(ep, access, loan, &record) ||
-        !rxd_watch(loan->watch, &access->remote, peer->ep->progress, closed, access)) {
-        rxd_loan_end(access);
-        return false;
-    }
-    rxd_out_control(rxd_peer_of(peer), &record);
-    return true;
+    if (lend_all(ep, access, loan, &record) &&
+        rxd_watch(loan->watch, &access->remote, peer->ep->progress, closed, access) &&
+        rxd_out_try(rxd_peer_of(peer), &record))
+        return true;
+    rxd_loan_end(access);
+    return false;
 }
 
 static struct message_access *lent(struct message_peer *peer, uint32_t id)
@@ -194,6 +193,19 @@ static bool read_next(struct rxd_op *op)
            rxd_read_begin(&reading, NULL, &borrowed->reading);
 }
 
+/* Says something of a loan; false: later. */
+static bool say(struct rxd_op *op, const struct rxd_record *record)
+{
+    struct rxd_peer *peer = rxd_peer_of(op->base.handle.peer);
+    bool said = rxd_out_try(peer, record);
+
+    op->loan = record->id;
+    op->owes = said ? 0 : record->kind;
+    if (!said)
+        rxd_owe(peer);
+    return said;
+}
+
 /* Asks for all bytes in packets. */
 static void pull(struct rxd_op *op, uint32_t loan)
 {
@@ -203,7 +215,24 @@ static void pull(struct rxd_op *op, uint32_t loan)
 
     if (!base->taker.handle)
         message_take(&base->taker, &base->handle, 0, 0, base->len, base->len);
-    rxd_out_control(rxd_peer_of(base->handle.peer), &question);
+    say(op, &question);
+}
+
+/* All bytes are there. */
+static void give_back(struct rxd_op *op, uint32_t loan)
+{
+    const struct rxd_record done = {.kind = RXD_DONE, .id = loan};
+
+    if (say(op, &done))
+        message_op_answered(&op->base, 0, 0);
+}
+
+void rxd_borrowed_pay(struct rxd_op *op)
+{
+    if (op->owes == RXD_PULL)
+        pull(op, op->loan);
+    else
+        give_back(op, op->loan);
 }
 
 const char *rxd_borrow(struct rxd_peer *peer, const struct rxd_record *record)
@@ -247,8 +276,7 @@ void rxd_borrowed_read(struct message_op *base, size_t len, int err)
     if (err || (borrowed->at < base->len && !read_next(op))) {
         pull(op, borrowed->loan);
     } else if (borrowed->at == base->len) {
-        rxd_out_done(base->handle.peer, borrowed->loan, 0);
-        message_op_answered(base, 0, 0);
+        give_back(op, borrowed->loan);
     }
 }
 

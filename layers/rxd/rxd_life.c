@@ -155,6 +155,7 @@ void rxd_life_close(struct message_peer *base)
 {
     struct rxd_peer *peer = rxd_peer_of(base);
 
+    rxd_owe_nothing(peer);
     if (!peer->past)
         return;
     message_packets_put(&peer->past->held);
@@ -360,10 +361,10 @@ static void ask(struct rxd_peer *peer)
 
     if (!past)
         return;
-    past->asked = record.id = random_word();
+    record.id = random_word();
+    past->asked = rxd_out_try(peer, &record) ? record.id : 0; /* without memory: later */
     past->asked_ms = clock_ms();
     peer->known &= (uint8_t)~RXD_KNOWS_US; /* another endpoint is to know who asks */
-    rxd_out_control(peer, &record);
 }
 
 void rxd_life_here(struct rxd_peer *peer, uint32_t id)

@@ -69,10 +69,18 @@ static struct rxd_inbound *inbound_get(struct rxd_peer *peer, const struct rxd_r
     return inbound;
 }
 
-void rxd_message_answer(struct message_inbound *inbound)
+/* The memory of one that has no receive is not ours to keep. */
+void rxd_message_answer(struct message_inbound *base)
 {
-    if (inbound->receipt)
-        rxd_out_done(inbound->handle.peer, rxd_inbound_of(inbound)->id, 0);
+    struct rxd_inbound *inbound = rxd_inbound_of(base);
+    const struct rxd_record done = {.kind = RXD_DONE, .id = inbound->id};
+
+    if (!base->receipt)
+        return;
+    if (!base->matched)
+        rxd_out_control(rxd_peer_of(base->handle.peer), &done);
+    else
+        inbound->owes = !rxd_out_try(rxd_peer_of(base->handle.peer), &done);
 }
 
 static void taken(struct message_taker *taker)

@@ -166,18 +166,15 @@ void rxd_follow(struct rxd_op *op, size_t follows, size_t room, struct list *pac
 
 /* ---- In ---- */
 
-/* Bytes that had come unasked were not kept. */
-static bool asks_again(struct message_taker *taker)
+/* Bytes of it that had come unasked were not kept: it; or NULL. */
+static struct rxd_inbound *asks_again(struct message_taker *taker)
 {
     struct rxd_inbound *inbound;
-    bool again;
 
     if (taker->handle->kind != MESSAGE_INBOUND)
-        return false;
+        return NULL;
     inbound = rxd_inbound_of(object_of(taker, struct message_inbound, taker));
-    again = inbound->dropped;
-    inbound->dropped = false;
-    return again;
+    return inbound->dropped ? inbound : NULL;
 }
 
 /* Of trains there are few. */
@@ -193,18 +190,26 @@ static size_t pull_window(const struct message_peer *peer)
 /* Again when half of a window has come. */
 void rxd_pull(struct message_taker *taker)
 {
-    struct message_peer *peer = taker->handle->peer;
-    size_t window = pull_window(peer);
+    struct rxd_peer *peer = rxd_peer_of(taker->handle->peer);
+    size_t window = pull_window(&peer->base);
+    struct rxd_inbound *again = asks_again(taker);
+    struct rxd_record question = {.kind = RXD_PULL,
+                                  .flags = again ? RXD_AGAIN : 0,
+                                  .id = taker->from,
+                                  .taker = message_handle_id(taker->handle),
+                                  .size = taker->got + window};
 
     if (taker->asked == taker->want || taker->asked > taker->got + window / 2)
         return;
-    taker->asked = taker->got + window < taker->want ? taker->got + window : taker->want;
-    rxd_out_control(rxd_peer_of(peer),
-                    &(struct rxd_record){.kind = RXD_PULL,
-                                         .flags = asks_again(taker) ? RXD_AGAIN : 0,
-                                         .id = taker->from,
-                                         .taker = message_handle_id(taker->handle),
-                                         .size = taker->asked});
+    if (question.size > taker->want)
+        question.size = taker->want;
+    if (!rxd_out_try(peer, &question)) {
+        rxd_owe(peer);
+        return;
+    }
+    taker->asked = question.size;
+    if (again)
+        again->dropped = false;
 }
 
 /* Its sender has closed a context, and goes on. Of a taker that has ended itself: nothing. */

@@ -123,9 +123,14 @@ uint8_t *rxd_out_record(struct rxd_peer *peer, const struct rxd_record *record)
     return payload;
 }
 
+bool rxd_out_try(struct rxd_peer *peer, const struct rxd_record *record)
+{
+    return rxd_out_record(peer, record) != NULL;
+}
+
 void rxd_out_control(struct rxd_peer *peer, const struct rxd_record *record)
 {
-    if (!rxd_out_record(peer, record))
+    if (!rxd_out_try(peer, record))
         message_peer_break(&peer->base, FI_ENOMEM, "no memory for an answer");
 }
 

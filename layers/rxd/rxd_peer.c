@@ -123,7 +123,8 @@ void rxd_peer_reset(struct message_peer *base, int err)
     list_detach(&base->broken);
     drop_packets(peer);
     rxd_life_end(peer, message_is_ours(err));
-    peer->following = 0;
+    rxd_owe_nothing(peer);
+    peer->following = peer->begun = 0;
     base->gone = !message_is_ours(err);
     peer->next_out = peer->acked = peer->seen_out = peer->next_in = peer->told = 0;
     peer->in_flight = 0;

@@ -86,6 +86,7 @@ struct rxd_op *rxd_op_get(struct rxd_peer *peer, const struct message_posting *p
     op->borrowed = NULL;
     op->unasked = 0;
     op->again = op->borrows = false;
+    op->owes = 0;
     list_init(&op->in_packet);
     return op;
 }

@@ -17,6 +17,7 @@
 #endif
 
 extern long nomem_at;   /* the allocation that fails, counted down; 0: none, or it has failed */
+extern int nomem_all;   /* each one fails, as long as it is set */
 extern long nomem_live; /* allocations that were not freed */
 extern long nomem_made; /* allocations, freed or not */
 

@@ -42,12 +42,15 @@ static inline void bare_set_lower(const struct bare_lower *to)
 static inline void bare_init_lists(void)
 {
     list_init(&ep.reading);
+    list_init(&ep.owing);
     list_init(&ep.base.stalled);
+    list_init(&ep.base.spare);
     list_init(&ep.base.attention);
     list_init(&ep.base.moving);
     list_init(&ep.base.broken);
     list_init(&peer.base.attended);
     list_init(&peer.base.broken);
+    list_init(&peer.base.inbounds);
     list_init(&peer.base.accesses);
     list_init(&peer.base.ops);
     list_init(&peer.base.out);

@@ -16,6 +16,7 @@
 #include "core/base/seam.h"
 #include "core/domain/mr_watch.h"
 #include "tests/layers/rxd/bare.h"
+#include "tests/support/nomem.h"
 
 enum {
     ROOM = 512,
@@ -182,6 +183,7 @@ static struct rxd_op *begin(void)
     op->lent_count = 0;
     op->borrowed = NULL;
     op->again = false;
+    op->owes = 0;
     op->unasked = 0;
     op->borrows = rxd_may_borrow(&peer, &post);
     assert_true(op->borrows);
@@ -396,6 +398,52 @@ static void wrong_loans_are_refused(void **state)
     nothing_is_left();
 }
 
+/* Another answer waits for a packet of the lower's already. */
+static void lose_memory(void)
+{
+    ep.base.bare = 1;
+    nomem_all = 1;
+}
+
+static void have_memory(void)
+{
+    ep.base.bare = 0;
+    nomem_all = 0;
+    rxd_pay(&peer);
+    list_detach(&peer.base.attended);
+}
+
+/* And so does the operation. */
+static void what_is_said_of_a_loan_waits_for_memory(void **state)
+{
+    struct rxd_record record;
+    struct rxd_op *op;
+
+    if (!NOMEM_WORKS)
+        skip();
+    begin_to_read();
+    complete_read(0);
+    complete_read(0);
+    lose_memory();
+    complete_read(0);
+    rxd_pay(&peer); /* it is tried, and still waits */
+    assert_true(list_empty(&peer.base.broken));
+    assert_int_equal(ends, 0);
+    have_memory();
+    record = said();
+    assert_true(record.kind == RXD_DONE && record.id == LOAN && !record.size);
+    assert_int_equal(ends, 1);
+    nothing_is_left();
+
+    op = begin_to_read();
+    lose_memory();
+    complete_read(FI_EIO);
+    assert_true(list_empty(&peer.base.broken));
+    have_memory();
+    is_pulled(op);
+    nothing_is_left();
+}
+
 /* ---- Peers of before ---- */
 
 static bool lends(enum rxd_kind kind, size_t first, struct rxd_record *record)
@@ -587,6 +635,7 @@ int main(void)
         cmocka_unit_test(bytes_that_were_not_asked_for_are_none),
         cmocka_unit_test(a_loan_that_is_gone_ends_the_read),
         cmocka_unit_test(wrong_loans_are_refused),
+        cmocka_unit_test(what_is_said_of_a_loan_waits_for_memory),
         cmocka_unit_test(a_peer_that_does_not_know_of_loans_hears_nothing_of_them),
         cmocka_unit_test(a_loan_that_comes_back_ends_the_access),
         cmocka_unit_test(a_loan_that_is_asked_for_in_packets_is_over),
