@@ -59,6 +59,21 @@ void flight_send(struct flight *flight, const struct flight_packet *packet)
     flight->out++;
 }
 
+void flight_send_run(struct flight *flight, const struct flight_packet *packet, unsigned count,
+                     uint32_t last_bytes)
+{
+    struct flight_packet next = *packet;
+
+    next.state = FLIGHT_OUT;
+    flight->bytes += (uint64_t)(count - 1) * counted(&next);
+    flight->out += count;
+    for (; count > 1; count--, next.piece++)
+        *at(flight, flight->next++) = next;
+    next.bytes = last_bytes;
+    flight->bytes += counted(&next);
+    *at(flight, flight->next++) = next;
+}
+
 /* A packet called lost was only late: wait longer before the next is. */
 static void raise_bounds(struct flight *flight, uint64_t number, uint64_t now)
 {
@@ -88,6 +103,41 @@ bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct fli
         raise_bounds(flight, number, now);
     }
     place->state = FLIGHT_NONE;
+    pass_ended(flight);
+    return true;
+}
+
+static bool left_together(const struct flight_packet *a, const struct flight_packet *b)
+{
+    return a->state == FLIGHT_OUT && a->what == b->what && a->sent == b->sent && a->kind == b->kind;
+}
+
+bool flight_ack_run(struct flight *flight, uint64_t number, unsigned most, uint64_t now,
+                    struct flight_run *run)
+{
+    uint64_t known = number < flight->first ? 0 : number - flight->first, bytes = 0;
+    struct flight_packet *packet = &run->packet, *place;
+
+    if (!flight_ack(flight, number, now, packet))
+        return false;
+    run->count = 1;
+    run->bytes = packet->bytes;
+    run->pieces = packet->what ? UINT64_C(1) << packet->piece : 0;
+    if (!packet->what || packet->state != FLIGHT_OUT)
+        return true;
+    for (; run->count < most && run->count <= known; run->count++) {
+        place = at(flight, number - run->count);
+        if (!left_together(place, packet))
+            break;
+        place->state = FLIGHT_NONE;
+        bytes += place->bytes;
+        run->pieces |= UINT64_C(1) << place->piece;
+        if (packet->bytes < place->bytes)
+            packet->bytes = place->bytes;
+    }
+    run->bytes += bytes;
+    flight->bytes -= counted(packet) ? bytes : 0;
+    flight->out -= run->count - 1;
     pass_ended(flight);
     return true;
 }

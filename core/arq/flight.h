@@ -67,6 +67,10 @@ static inline bool flight_full(const struct flight *flight)
 
 /* A packet leaves, with number flight->next; flight_full is false. */
 void flight_send(struct flight *flight, const struct flight_packet *packet);
+/* So many leave together, whose pieces follow that of the packet; there is room for all. The last
+ * one has last_bytes. */
+void flight_send_run(struct flight *flight, const struct flight_packet *packet, unsigned count,
+                     uint32_t last_bytes);
 
 /* Was this number ever sent? Else an acknowledgement of it is a lie. */
 static inline bool flight_knows(const struct flight *flight, uint64_t number)
@@ -77,6 +81,19 @@ static inline bool flight_knows(const struct flight *flight, uint64_t number)
 /* Number is acknowledged. True: *packet is what it was, OUT, or LOST where it had been called so
  * wrongly (the bounds are raised then). False: nothing is known of it. */
 bool flight_ack(struct flight *flight, uint64_t number, uint64_t now, struct flight_packet *packet);
+
+/* Packets that left together, and were acknowledged together. */
+struct flight_run {
+    struct flight_packet packet; /* that of the highest number; but `bytes` is of the longest */
+    unsigned count;
+    uint64_t bytes;  /* of all */
+    uint64_t pieces; /* a bit for each, where they carry something */
+};
+
+/* The same of number, and of those below it, `most` in all at most, that are OUT, left with it and
+ * carry pieces of the same. */
+bool flight_ack_run(struct flight *flight, uint64_t number, unsigned most, uint64_t now,
+                    struct flight_run *run);
 
 /* Calls lost for each packet that is to be called so now; its state is LOST then. Returns when the
  * next one will be unless it is acknowledged before; 0: none is in question. */

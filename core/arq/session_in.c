@@ -20,10 +20,10 @@ enum {
     COLLAPSE_TIMEOUTS = 3, /* in a row, of packets that did not come: the window starts again */
 };
 
-static void piece_acked(struct session *session, struct session_message *message, uint16_t piece)
+static void pieces_acked(struct session *session, struct session_message *message, uint64_t pieces)
 {
-    message->unacked &= ~(UINT64_C(1) << piece);
-    message->unsent &= ~(UINT64_C(1) << piece);
+    message->unacked &= ~pieces;
+    message->unsent &= ~pieces;
     if (message->unacked && message->numbered && !message->unsent) {
         list_detach(&message->list); /* what was to be sent again has come after all */
         list_attach(&message->list, &session->traffic->sent);
@@ -38,12 +38,13 @@ static void piece_acked(struct session *session, struct session_message *message
     session->config->done(session, message, 0);
 }
 
-static void packet_acked(struct session *session, const struct flight_packet *packet,
-                         struct news *news)
+static void packets_acked(struct session *session, const struct flight_run *run, struct news *news)
 {
+    const struct flight_packet *packet = &run->packet;
+
     news->any = true;
     news->late |= packet->state != FLIGHT_OUT;
-    news->bytes += packet->bytes;
+    news->bytes += run->bytes;
     if (packet->sent > news->sent)
         news->sent = packet->sent;
     if (packet->kind == KIND_PROBE) {
@@ -53,33 +54,40 @@ static void packet_acked(struct session *session, const struct flight_packet *pa
     }
     path_mtu_acked(&session->mtu, &session->traffic->came, packet->bytes, packet->sent);
     if (packet->what)
-        piece_acked(session, packet->what, packet->piece);
+        pieces_acked(session, packet->what, run->pieces);
 }
 
-static void number_acked(struct session *session, uint64_t now, uint64_t number, bool newest,
-                         const struct arq_header *header, struct news *news)
+/* The number, and those below it, `most` in all, as far as they left together: how many. */
+static unsigned numbers_acked(struct session *session, uint64_t now, uint64_t number, unsigned most,
+                              bool newest, const struct arq_header *header, struct news *news)
 {
-    struct flight_packet packet;
+    struct flight_run run;
+    const struct flight_packet *packet = &run.packet;
 
-    if (!flight_ack(&session->traffic->flight, number, now, &packet))
-        return;
-    if (newest && now > packet.sent && header->kept < ARQ_KEPT_MAX && !header->late)
-        rtt_add_sent(&session->traffic->rtt, now, now - packet.sent,
+    if (!flight_ack_run(&session->traffic->flight, number, most, now, &run))
+        return 1;
+    if (newest && now > packet->sent && header->kept < ARQ_KEPT_MAX && !header->late)
+        rtt_add_sent(&session->traffic->rtt, now, now - packet->sent,
                      (uint64_t)header->kept * ARQ_KEPT_UNIT,
-                     packet.kind == KIND_TRAIN ? session->traffic->took : 0);
-    packet_acked(session, &packet, news);
+                     packet->kind == KIND_TRAIN ? session->traffic->took : 0);
+    packets_acked(session, &run, news);
+    return run.count;
 }
 
 static void word_acked(struct session *session, uint64_t now, uint64_t below, uint64_t bits,
                        bool first, const struct arq_header *header, struct news *news)
 {
     /* Most of them were acknowledged before: nothing is known of what is below flight.first. */
-    for (; bits; bits &= bits - 1) {
-        uint64_t i = (uint64_t)__builtin_ctzll(bits);
+    while (bits) {
+        unsigned i = (unsigned)__builtin_ctzll(bits), count;
+        uint64_t zeros = ~(bits >> i);
 
         if (i >= below || below - 1 - i < session->traffic->flight.first)
             return;
-        number_acked(session, now, below - 1 - i, first && i == 0, header, news);
+        count = numbers_acked(session, now, below - 1 - i,
+                              zeros ? (unsigned)__builtin_ctzll(zeros) : SERIAL_WORD,
+                              first && i == 0, header, news);
+        bits = i + count < SERIAL_WORD ? bits >> (i + count) << (i + count) : 0;
     }
 }
 

@@ -362,19 +362,20 @@ static struct arq_header header_of(struct session *session, uint64_t now,
 static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
                         struct session_message *message, unsigned piece, size_t count)
 {
-    size_t size = message->pieces > 1 ? message->size : count, left = count;
-    struct flight_packet packet = {
-        .what = message, .sent = sent, .kind = sent > now ? KIND_TRAIN : KIND_MESSAGE};
-    unsigned pieces = 0;
+    size_t size = message->pieces > 1 ? message->size : count;
+    unsigned pieces = count > size ? (unsigned)((count + size - 1) / size) : 1;
+    const struct flight_packet packet = {
+        .what = message,
+        .sent = sent,
+        .kind = sent > now ? KIND_TRAIN : KIND_MESSAGE,
+        .piece = (uint16_t)piece,
+        .bytes = (uint32_t)(ARQ_HEADER + (count < size ? count : size)),
+    };
 
-    do {
-        packet.piece = (uint16_t)(piece + pieces++);
-        packet.bytes = (uint32_t)(ARQ_HEADER + (left < size ? left : size));
-        flight_send(&session->traffic->flight, &packet);
-        message->unsent &= ~(UINT64_C(1) << packet.piece);
-        left -= left < size ? left : size;
-    } while (left);
-    pace(session, now, ARQ_HEADER + (count < size ? count : size), pieces);
+    flight_send_run(&session->traffic->flight, &packet, pieces,
+                    (uint32_t)(ARQ_HEADER + count - (pieces - 1) * size));
+    message->unsent &= ~(UINT64_MAX >> (SERIAL_WORD - pieces) << piece);
+    pace(session, now, packet.bytes, pieces);
     expect_answer(session, now);
     told(session, ARQ_DATA);
     session->forced = false;

@@ -78,6 +78,108 @@ static void flight_learns_reordering(void **state)
     assert_false(flight_ack(&flight, 7, 1200000, &packet));
 }
 
+enum {
+    RUNS = 40,
+    RUN_RING = 4096
+};
+
+/* Packets of messages of 1 to 64 pieces, to both: in runs to the one, one by one to the other. */
+static void send_runs(struct flight *runs, struct flight *singles)
+{
+    static char messages[RUNS];
+    static const uint8_t kinds[] = {0, 1, FLIGHT_ASIDE};
+
+    for (unsigned i = 0; i < RUNS; i++) {
+        unsigned count = i % 5 ? 1 + i * 37 % 64 : 64;
+        struct flight_packet packet = {.what = i % 7 ? &messages[i / 2] : NULL,
+                                       .sent = 1000 + i / 3,
+                                       .bytes = 1000,
+                                       .kind = kinds[(i + 1) / 4 % 3]};
+
+        flight_send_run(runs, &packet, count, 10 + i);
+        for (; count; count--, packet.piece++) {
+            packet.bytes = count > 1 ? 1000 : 10 + i;
+            flight_send(singles, &packet);
+        }
+    }
+}
+
+static void are_alike(const struct flight *a, const struct flight *b)
+{
+    assert_true(a->first == b->first && a->next == b->next && a->acked == b->acked);
+    assert_true(a->bytes == b->bytes && a->out == b->out && a->reorder == b->reorder);
+    for (uint64_t i = a->first; i < a->next; i++) {
+        const struct flight_packet *one = &a->packets[i % RUN_RING];
+        const struct flight_packet *other = &b->packets[i % RUN_RING];
+
+        assert_true(one->what == other->what && one->sent == other->sent);
+        assert_true(one->bytes == other->bytes && one->piece == other->piece);
+        assert_true(one->state == other->state && one->kind == other->kind);
+    }
+}
+
+/* The same by one call, and by one call for each. */
+static unsigned ack_run(struct flight *runs, struct flight *singles, uint64_t number, unsigned most)
+{
+    struct flight_packet packet;
+    struct flight_run run = {.count = 0};
+    uint64_t bytes = 0, pieces = 0;
+    uint32_t longest = 0;
+
+    if (!flight_ack_run(runs, number, most, 5000, &run)) {
+        assert_false(flight_ack(singles, number, 5000, &packet));
+        return 1;
+    }
+    assert_in_range(run.count, 1, most);
+    for (unsigned i = 0; i < run.count; i++) {
+        assert_true(flight_ack(singles, number - i, 5000, &packet));
+        assert_ptr_equal(packet.what, run.packet.what);
+        assert_int_equal(packet.sent, run.packet.sent);
+        assert_int_equal(packet.kind, run.packet.kind);
+        assert_int_equal(packet.state, run.packet.state);
+        assert_true(i == 0 || packet.state == FLIGHT_OUT);
+        bytes += packet.bytes;
+        pieces |= packet.what ? UINT64_C(1) << packet.piece : 0;
+        longest = packet.bytes > longest ? packet.bytes : longest;
+    }
+    assert_int_equal(run.bytes, bytes);
+    assert_int_equal(run.pieces, pieces);
+    assert_int_equal(run.packet.bytes, longest);
+    return run.count;
+}
+
+static void runs_are_as_their_packets(void **state)
+{
+    static struct flight_packet ring[2][RUN_RING];
+    struct flight runs, singles;
+    struct rtt rtt = {0};
+    unsigned longest = 0;
+
+    for (uint64_t seed = 1; seed < 50; seed++) {
+        flight_init(&runs, ring[0], RUN_RING);
+        flight_init(&singles, ring[1], RUN_RING);
+        send_runs(&runs, &singles);
+        are_alike(&runs, &singles);
+        for (unsigned i = 0; i < 60; i++) {
+            uint64_t number = (i * seed * 7919 + seed * seed * 31) % runs.next;
+            unsigned count = ack_run(&runs, &singles, number, 1 + (i * 13 + seed) % 64);
+
+            longest = count > longest ? count : longest;
+            if (i == 30) {
+                flight_detect(&runs, 1020, &rtt, count_lost, NULL);
+                flight_detect(&singles, 1020, &rtt, count_lost, NULL);
+            }
+            are_alike(&runs, &singles);
+        }
+        for (uint64_t number = runs.next; number;)
+            number -= ack_run(&runs, &singles, number - 1, number < 64 ? (unsigned)number : 64);
+        are_alike(&runs, &singles);
+        assert_int_equal(runs.out, 0);
+        assert_int_equal(runs.bytes, 0);
+    }
+    assert_true(longest > 32);
+}
+
 /* ---- rtt ---- */
 
 /* A peer that takes its time is no slow network, and is waited for. */
@@ -446,6 +548,7 @@ int main(void)
         cmocka_unit_test(serial_expands_to_the_nearest),
         cmocka_unit_test(serial_tells_new_from_old),
         cmocka_unit_test(flight_learns_reordering),
+        cmocka_unit_test(runs_are_as_their_packets),
         cmocka_unit_test(rtt_is_of_the_network_alone),
         cmocka_unit_test(the_least_rtt_has_the_call_that_sent),
         cmocka_unit_test(gate_hash_is_siphash),
