@@ -433,6 +433,7 @@ int mrail_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **
         return -FI_ENOMEM;
     }
     ep->domain = domain;
+    list_init(&ep->late);
     init_base(ep, info, context);
     mrail_links_init(ep);
     rc = open_parts(ep);

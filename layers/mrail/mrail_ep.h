@@ -133,7 +133,8 @@ struct mrail_session {
     struct mrail_ep *ep;
     struct mrail_peer *peer;
     int failed[MRAIL_RAILS]; /* what a lower said, for the next run; 0: nothing */
-    struct list ready;
+    struct list ready; /* in ep->up.ready, or (late) ep->late */
+    bool late;
     struct timer timer;
     bool told_down[MRAIL_RAILS]; /* counted in way.down */
     const uint8_t *name;         /* in the same memory, of ep->name_size bytes */
@@ -158,6 +159,8 @@ struct mrail_ep {
     uint64_t forgot; /* ns: when strangers with nothing under way were forgotten last */
     uint64_t last_epoch;
     bool enabled, driven, closing;
+    struct list late;       /* struct mrail_session: to be settled with the next look, */
+    uint64_t late_ns;       /* packets having come at this time */
     bool abandons;          /* a way is abandoned */
     struct mrail_way *busy; /* that completed something last, or NULL: it is always looked at */
     unsigned waits;         /* looks with nothing to do but deadlines */

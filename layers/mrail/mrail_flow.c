@@ -8,10 +8,6 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-enum {
-    ACK_EVERY = 16,
-};
-
 #define CHECKED_FOR MS /* so long messages may leave before rails are looked after again */
 
 /* ---- Life ---- */
@@ -359,25 +355,59 @@ static bool window_open(const struct flow *flow)
     return flow->next_out < flow->limit && flow->next_out < flow->acked + FLOW_WINDOW;
 }
 
+static inline bool may_leave_now(const struct flow *flow, const struct flow_message *message)
+{
+    return list_empty(&flow->waiting) && list_empty(&flow->moved) && window_open(flow) &&
+           message->len <= flow->config->small;
+}
+
 uint64_t flow_send_now(struct flow *flow, struct flow_message *message, uint64_t now)
 {
-    const struct flow_config *config = flow->config;
-    uint64_t wait = config->rail_timeout / 2;
     unsigned rail;
 
-    if (!list_empty(&flow->waiting) || !list_empty(&flow->moved) || !window_open(flow) ||
-        message->len > config->small || now >= flow->checked + CHECKED_FOR)
+    if (!may_leave_now(flow, message) || now >= flow->checked + CHECKED_FOR)
         return 0;
     rail = choose(flow, message->len, now);
     message->serial = flow->next_out;
     if (rail == FLOW_NO_RAIL || flow->paths[rail].asked ||
         !transmit(flow, rail, MRAIL_DATA, (uint32_t)message->serial, message))
         return 0;
+    return flow_sent(flow, message, rail, now);
+}
+
+/* What `choose` would say whatever the time is: the favourite, which has nothing to do, and no
+ * other is much faster. */
+static inline bool is_for_lone(const struct flow *flow, const struct flow_path *path, uint32_t len)
+{
+    return path->state == PATH_UP && !path->inflight && !path->blocked && !path->asked &&
+           !flow->config->policy_count && path->rtt.least < MS &&
+           (!(path->rate > 0) || len <= path->rate * (double)(MS - path->rtt.least));
+}
+
+unsigned flow_send_lone(struct flow *flow, struct flow_message *message)
+{
+    unsigned rail = flow->favourite;
+
+    if (flow->acked != flow->next_out || !may_leave_now(flow, message) ||
+        !is_for_lone(flow, &flow->paths[rail], message->len))
+        return FLOW_NO_RAIL;
+    message->serial = flow->next_out;
+    return transmit(flow, rail, MRAIL_DATA, (uint32_t)message->serial, message) ? rail
+                                                                                : FLOW_NO_RAIL;
+}
+
+uint64_t flow_sent(struct flow *flow, struct flow_message *message, unsigned rail, uint64_t now)
+{
+    const struct flow_config *config = flow->config;
+    uint64_t wait = config->rail_timeout / 2;
+
     if (!flow->busy_since)
         flow->busy_since = now;
     list_init(&message->link);
     fly(flow, message, rail, now);
     flow->ring[flow->next_out++ % FLOW_WINDOW] = message;
+    if (now >= flow->checked + CHECKED_FOR)
+        return now;
     return now + (wait < config->patience ? wait : config->patience);
 }
 
@@ -496,7 +526,7 @@ static uint64_t acknowledge(struct flow *flow, uint64_t now)
     bool limit = owes_limit(flow);
     unsigned rail = flow->ack_rail;
 
-    if (!flow->ack_now && !limit && flow->owed < ACK_EVERY && now < due)
+    if (!flow->ack_now && !limit && flow->owed < FLOW_ACK_EVERY && now < due)
         return due;
     if (flow_transmit_plain(flow, rail, MRAIL_ACK, 0))
         return UINT64_MAX;
@@ -538,18 +568,23 @@ static bool is_stuck(const struct flow *flow)
     return false;
 }
 
-/* Nothing is under way, or in question: no rail has anything to be looked after. */
-static bool is_calm(const struct flow *flow)
+/* No rail is in question: none has anything to be looked after but its deadlines. */
+static bool is_sure(const struct flow *flow)
 {
-    if (flow->acked != flow->next_out || !list_empty(&flow->reads))
-        return false;
     for (unsigned i = 0; i < flow->count; i++) {
         const struct flow_path *path = &flow->paths[i];
 
-        if (path->state == PATH_DOWN || path->asked | path->unsent | path->owes_answer)
+        if (path->state == PATH_DOWN ||
+            path->asked | path->unsent | path->owes_answer | path->blocked)
             return false;
     }
     return true;
+}
+
+/* The same, and nothing is under way. */
+static bool is_calm(const struct flow *flow)
+{
+    return flow->acked == flow->next_out && list_empty(&flow->reads) && is_sure(flow);
 }
 
 /* All that is done for messages: sent, asked after, answered. When to look again. */
@@ -560,8 +595,10 @@ static uint64_t run_rails(struct flow *flow, uint64_t now, bool calm)
 
     for (unsigned i = 0; i < flow->count; i++)
         flow->paths[i].blocked = false;
-    if (!calm)
+    if (!calm) {
         due = paths_check(flow, now);
+        flow->checked = now;
+    }
     some = send_all(flow, now);
     if (!list_empty(&flow->reads) && stripes_run(flow, now, &due))
         some = true;
@@ -601,13 +638,11 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
     return next < due ? next : due;
 }
 
-uint64_t flow_settle(struct flow *flow, uint64_t now)
+/* Deadlines of what is under way were told when it left, and have only moved away since. */
+uint64_t flow_settle(const struct flow *flow)
 {
-    if (!is_calm(flow) || !list_empty(&flow->waiting) || flow->ack_now || flow->owed >= ACK_EVERY ||
-        owes_limit(flow))
+    if (!flow_may_settle_later(flow) || !is_sure(flow) || owes_limit(flow))
         return 0;
-    flow->worked = flow_worked(flow, now);
-    flow->busy_since = 0;
     return flow->owed ? flow->owed_since + flow->config->ack_delay : UINT64_MAX;
 }
 

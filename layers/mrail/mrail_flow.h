@@ -33,6 +33,7 @@
 enum {
     FLOW_WINDOW = 256, /* messages beyond the lowest one that has not come */
     FLOW_NO_RAIL = 255,
+    FLOW_ACK_EVERY = 16, /* messages that come have an acknowledgement at once */
     FLOW_OVERTAKEN = 8, /* of the rail timeout: what left so long before is lost */
 };
 
@@ -137,6 +138,11 @@ void flow_send(struct flow *flow, struct flow_message *message);
  * after was looked at a moment ago. Returns when to call flow_run at the latest; 0: it is to be
  * sent by flow_send. Not from inside of the flow. */
 uint64_t flow_send_now(struct flow *flow, struct flow_message *message, uint64_t now);
+/* The same of a small message with nothing under way before it, for which no time is needed: it has
+ * left by that rail, and flow_sent is to follow. FLOW_NO_RAIL: it has not; flow_send_now may do. */
+unsigned flow_send_lone(struct flow *flow, struct flow_message *message);
+/* When to call flow_run at the latest; `now`: at once. */
+uint64_t flow_sent(struct flow *flow, struct flow_message *message, unsigned rail, uint64_t now);
 /* A packet of the peer's came by a rail of ours: NULL, or what is wrong with it. */
 const char *flow_receive(struct flow *flow, unsigned rail, const struct mrail_head *head,
                          const uint8_t *payload, size_t len, uint64_t now);
@@ -150,8 +156,15 @@ void flow_rail_link(struct flow *flow, unsigned rail, bool up, uint64_t now);
 /* Sends what is to be sent. Returns when to call it again at the latest; UINT64_MAX: never. */
 uint64_t flow_run(struct flow *flow, uint64_t now);
 /* After flow_receive, instead of flow_run, where that would do nothing but look for something to
- * do: when to call flow_run at the latest. 0: at once. */
-uint64_t flow_settle(struct flow *flow, uint64_t now);
+ * do: when to call flow_run at the latest, or when it was said to be called before, if that is
+ * sooner. 0: at once. */
+uint64_t flow_settle(const struct flow *flow);
+/* May flow_settle wait a little, until what the message that came brings about has been done? */
+static inline bool flow_may_settle_later(const struct flow *flow)
+{
+    return list_empty(&flow->waiting) && list_empty(&flow->moved) && list_empty(&flow->reads) &&
+           !flow->ack_now && flow->owed < FLOW_ACK_EVERY;
+}
 /* Before a sleep: what is owed to the peer is to be sent. True: run it. */
 bool flow_flush(struct flow *flow);
 /* All messages end with err, and the flow begins anew. */

@@ -45,6 +45,10 @@ static void take_acks(struct flow *flow, const struct mrail_head *head, uint64_t
                 acknowledged(flow, serial, now);
         }
     }
+    if (!flow_busy(flow)) {
+        flow->worked = flow_worked(flow, now);
+        flow->busy_since = 0;
+    }
 }
 
 /* NULL, or what is wrong with what a head says of our messages. */

@@ -19,8 +19,11 @@ enum {
 
 void mrail_ready(struct mrail_session *session)
 {
-    if (list_empty(&session->ready))
-        list_attach(&session->ready, &session->ep->up.ready);
+    if (!list_empty(&session->ready) && !session->late)
+        return;
+    list_detach(&session->ready);
+    session->late = false;
+    list_attach(&session->ready, &session->ep->up.ready);
 }
 
 /* ---- Rails ---- */
@@ -108,12 +111,36 @@ void mrail_say_wrong(struct mrail_ep *ep, const char *wrong)
 /* A packet has come: is the flow to be run? Else at its deadline. */
 static void settle(struct mrail_session *session, uint64_t now)
 {
-    uint64_t due = flow_settle(&session->flow, now), rests = now + FLOW_REST_AFTER;
+    uint64_t due = flow_settle(&session->flow), rests = now + FLOW_REST_AFTER;
 
     if (due)
         packet_ep_set_timer(&session->ep->up, &session->timer, due < rests ? due : rests);
     else
         mrail_ready(session);
+}
+
+/* The application waits for the message, and perhaps the peer for its answer: what can be done
+ * behind that is done with the next look, or before a sleep. */
+static void settle_later(struct mrail_session *session, uint64_t now)
+{
+    struct mrail_ep *ep = session->ep;
+
+    if (list_empty(&session->ready)) {
+        list_attach(&session->ready, &ep->late);
+        session->late = true;
+    }
+    ep->late_ns = now;
+}
+
+static void settle_late(struct mrail_ep *ep)
+{
+    while (!list_empty(&ep->late)) {
+        struct mrail_session *session = list_item(ep->late.next, struct mrail_session, ready);
+
+        list_detach(&session->ready);
+        session->late = false;
+        settle(session, ep->late_ns);
+    }
 }
 
 /* The peer sends more than small messages, and that by all rails. */
@@ -136,7 +163,10 @@ static void take_packet(struct mrail_ep *ep, struct mrail_packet *packet, uint64
         size = mrail_head_size(&head);
         wrong = flow_receive(&session->flow, packet->rail, &head, packet->bytes + size,
                              packet->len - size, now);
-        settle(session, now);
+        if (flow_may_settle_later(&session->flow))
+            settle_later(session, now);
+        else
+            settle(session, now);
     }
     if (__builtin_expect(!!wrong, 0))
         mrail_say_wrong(ep, wrong);
@@ -264,6 +294,7 @@ static inline bool has_work(struct mrail_ep *ep)
 static __attribute__((noinline)) void poll_way(struct mrail_ep *ep, struct mrail_way *way,
                                                bool looks)
 {
+    settle_late(ep);
     if (looks)
         look(ep, way);
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
@@ -314,6 +345,7 @@ int mrail_trywait(struct progress_source *source)
 
     if (!ep->driven || progress_forked(ep->up.progress))
         return 0;
+    settle_late(ep);
     if (packet_ep_is_busy(&ep->up) || mrail_has_refused(ep))
         return -FI_EAGAIN;
     if (acknowledge(ep) || packet_ep_sleep(&ep->up, (int64_t)clock_ns(), TIMER_NEVER))

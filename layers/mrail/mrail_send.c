@@ -108,14 +108,21 @@ static int fill(struct mrail_ep *ep, const struct op *op, struct mrail_send *sen
 /* Without a run, if there is nothing else to be done. */
 static bool send_now(struct mrail_session *session, struct flow_message *message)
 {
+    struct flow *flow = &session->flow;
     struct mrail_ep *ep = session->ep;
-    uint64_t due;
+    uint64_t now, due;
+    unsigned rail;
 
     if (ep->up.running || packet_ep_is_ready(&ep->up))
         return false;
-    due = flow_send_now(&session->flow, message, clock_ns());
-    if (due)
+    rail = flow_send_lone(flow, message);
+    now = clock_ns();
+    due = rail != FLOW_NO_RAIL ? flow_sent(flow, message, rail, now)
+                               : flow_send_now(flow, message, now);
+    if (due > now)
         packet_ep_set_timer(&ep->up, &session->timer, due);
+    else if (due)
+        mrail_ready(session);
     return due;
 }
 

@@ -367,7 +367,7 @@ static bool is_of_these_states(struct model_side *to, unsigned rail, const struc
 /* A packet has come: without a run, if nothing is to be done. due: of the flow before. */
 static void settle(struct model_side *side, uint64_t due)
 {
-    uint64_t settled = flow_settle(&side->flow, side->model->now);
+    uint64_t settled = flow_settle(&side->flow);
 
     side->due = settled < due ? settled : due;
     side->settled += settled > 0;
