@@ -519,6 +519,8 @@ struct message_slices {
  * `queue`, and the peer has broken unless the lower is only full. */
 bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
                          size_t len, const struct message_slices *slices, bool more);
+/* The same of one in no queue, whose end need not be told at once, by the lower's fi_send. */
+bool message_packet_send_lone(struct message_packet *packet, const void *start, size_t len);
 /* The same of several, which have their packets for context, in one call of the lower's: how many,
  * from the first on, it took. The others are in no queue, and go by the function above. */
 size_t message_packets_send(struct message_peer *peer, const struct ep_send *sends, size_t count);

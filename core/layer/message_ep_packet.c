@@ -235,6 +235,24 @@ bool message_packet_send(struct message_packet *packet, struct list *queue, cons
     return false;
 }
 
+bool message_packet_send_lone(struct message_packet *packet, const void *start, size_t len)
+{
+    struct message_peer *peer = packet->peer;
+    struct message_ep *ep = peer->ep;
+    ssize_t rc;
+
+    list_attach(&packet->link, &peer->flying);
+    ep->flying++;
+    rc = fi_send(ep->lower, start, len, packet->buffer.desc, peer->lower, packet);
+    if (!rc)
+        return true;
+    ep->flying--;
+    list_detach(&packet->link);
+    if (rc != -FI_EAGAIN && rc != -FI_ENOMEM)
+        message_peer_break(peer, (int)-rc, NULL);
+    return false;
+}
+
 size_t message_packets_send(struct message_peer *peer, const struct ep_send *sends, size_t count)
 {
     struct message_ep *ep = peer->ep;

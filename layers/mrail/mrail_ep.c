@@ -338,6 +338,7 @@ static void init_base(struct mrail_ep *ep, struct fi_info *info, void *context)
         ep->up.base.base.groups |= OP_GROUP_RMA;
     }
     ep->up.fid.cm = &cm_ops;
+    mrail_short_init(ep);
     ep->up.segments = RECV_QUEUE_IOV;
 }
 

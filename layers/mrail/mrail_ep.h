@@ -133,7 +133,7 @@ struct mrail_session {
     struct mrail_ep *ep;
     struct mrail_peer *peer;
     int failed[MRAIL_RAILS]; /* what a lower said, for the next run; 0: nothing */
-    struct list ready; /* in ep->up.ready, or (late) ep->late */
+    struct list ready;       /* in ep->up.ready, or (late) ep->late */
     bool late;
     struct timer timer;
     bool told_down[MRAIL_RAILS]; /* counted in way.down */
@@ -248,6 +248,11 @@ bool mrail_transmit(struct flow *flow, unsigned rail, struct mrail_head *head,
                     struct flow_message *message);
 void mrail_done(struct flow *flow, struct flow_message *message, int err);
 
+/* ---- mrail_short.c ---- */
+
+/* fi_send by a shorter way. */
+void mrail_short_init(struct mrail_ep *ep);
+
 /* ---- mrail_receive.c ---- */
 
 void mrail_deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool own);
@@ -323,6 +328,15 @@ bool mrail_busy(const struct packet_ep *up);
 /* Entries of the flow's config. */
 void mrail_turned(struct flow *flow, unsigned rail, bool up, int err);
 void mrail_ended(struct flow *flow, int err);
+
+/* A message has left without a run. due: as its flow said. */
+static inline void mrail_note_due(struct mrail_session *session, uint64_t due, uint64_t now)
+{
+    if (due > now)
+        packet_ep_set_timer(&session->ep->up, &session->timer, due);
+    else
+        mrail_ready(session);
+}
 
 static inline struct mrail_session *mrail_session_of_flow(struct flow *flow)
 {

@@ -43,6 +43,7 @@ void flow_init(struct flow *flow, const struct flow_config *config, struct flow_
     for (unsigned i = 0; i < count; i++)
         list_init(&flow->paths[i].flying);
     list_init(&flow->reads);
+    list_init(&flow->ended);
     begin(flow);
 }
 
@@ -74,10 +75,21 @@ static void collect(struct flow *flow, struct list *all)
     list_join(&flow->waiting, all);
 }
 
+static void tell_ended(struct flow *flow)
+{
+    while (!list_empty(&flow->ended)) {
+        struct flow_message *message = list_item(flow->ended.next, struct flow_message, link);
+
+        list_detach(&message->link);
+        flow->config->done(flow, message, 0);
+    }
+}
+
 void flow_end(struct flow *flow, int err)
 {
     struct list all;
 
+    tell_ended(flow);
     collect(flow, &all);
     for (unsigned i = 0; i < flow->count; i++) {
         struct flow_path *path = &flow->paths[i];
@@ -375,8 +387,8 @@ uint64_t flow_send_now(struct flow *flow, struct flow_message *message, uint64_t
     return flow_sent(flow, message, rail, now);
 }
 
-/* What `choose` would say whatever the time is: the favourite, which has nothing to do, and no
- * other is much faster. */
+/* `choose` would say so whatever the time is: the favourite has nothing to do, and no other rail is
+ * much faster. */
 static inline bool is_for_lone(const struct flow *flow, const struct flow_path *path, uint32_t len)
 {
     return path->state == PATH_UP && !path->inflight && !path->blocked && !path->asked &&
@@ -624,6 +636,7 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
     bool calm;
     int err = 0;
 
+    tell_ended(flow);
     due = ends_at(flow, now, &err);
     if (__builtin_expect(now >= due, 0)) {
         flow_end(flow, err);
@@ -639,8 +652,9 @@ uint64_t flow_run(struct flow *flow, uint64_t now)
 }
 
 /* Deadlines of what is under way were told when it left, and have only moved away since. */
-uint64_t flow_settle(const struct flow *flow)
+uint64_t flow_settle(struct flow *flow)
 {
+    tell_ended(flow);
     if (!flow_may_settle_later(flow) || !is_sure(flow) || owes_limit(flow))
         return 0;
     return flow->owed ? flow->owed_since + flow->config->ack_delay : UINT64_MAX;

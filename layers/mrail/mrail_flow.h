@@ -34,7 +34,7 @@ enum {
     FLOW_WINDOW = 256, /* messages beyond the lowest one that has not come */
     FLOW_NO_RAIL = 255,
     FLOW_ACK_EVERY = 16, /* messages that come have an acknowledgement at once */
-    FLOW_OVERTAKEN = 8, /* of the rail timeout: what left so long before is lost */
+    FLOW_OVERTAKEN = 8,  /* of the rail timeout: what left so long before is lost */
 };
 
 struct flow;
@@ -95,6 +95,7 @@ struct flow_message {
     uint8_t rail; /* that it is on; FLOW_NO_RAIL */
     bool again;   /* it was sent before: its acknowledgement says nothing of this rail */
     bool own;     /* it is of the join's, not the upper's */
+    bool patient; /* `done` may come with the next flow_run or flow_settle, if the peer has it */
     bool stripe;  /* it is that of a struct flow_stripe, and in `flying` alone */
 };
 
@@ -105,6 +106,7 @@ struct flow {
     struct list waiting, moved;             /* not sent yet; to be sent again, by serial */
     uint64_t backlog;                       /* bytes of both */
     struct list reads;                      /* struct flow_read */
+    struct list ended;                      /* patient ones that the peer has */
     struct flow_message *ring[FLOW_WINDOW]; /* sent, by serial */
     uint64_t next_out, acked;               /* serials: the next; the lowest not acknowledged */
     uint64_t limit;                         /* the first that may not be sent */
@@ -158,7 +160,7 @@ uint64_t flow_run(struct flow *flow, uint64_t now);
 /* After flow_receive, instead of flow_run, where that would do nothing but look for something to
  * do: when to call flow_run at the latest, or when it was said to be called before, if that is
  * sooner. 0: at once. */
-uint64_t flow_settle(const struct flow *flow);
+uint64_t flow_settle(struct flow *flow);
 /* May flow_settle wait a little, until what the message that came brings about has been done? */
 static inline bool flow_may_settle_later(const struct flow *flow)
 {
@@ -171,10 +173,16 @@ bool flow_flush(struct flow *flow);
 void flow_end(struct flow *flow, int err);
 
 /* Has it messages that the peer has not acknowledged, or reads? */
-static inline bool flow_busy(const struct flow *flow)
+static inline bool flow_waits(const struct flow *flow)
 {
     return flow->acked != flow->next_out || !list_empty(&flow->waiting) ||
            !list_empty(&flow->reads);
+}
+
+/* The same, or messages whose end has not been told. */
+static inline bool flow_busy(const struct flow *flow)
+{
+    return flow_waits(flow) || !list_empty(&flow->ended);
 }
 
 /* ns in which it was. */

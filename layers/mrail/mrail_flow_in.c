@@ -25,7 +25,10 @@ static void acknowledged(struct flow *flow, uint64_t serial, uint64_t now)
     }
     while (flow->acked != flow->next_out && !flow->ring[flow->acked % FLOW_WINDOW])
         flow->acked++;
-    flow->config->done(flow, message, 0);
+    if (message->patient)
+        list_attach(&message->link, &flow->ended);
+    else
+        flow->config->done(flow, message, 0);
 }
 
 /* Messages that `done` sends have later serials. */
@@ -45,7 +48,7 @@ static void take_acks(struct flow *flow, const struct mrail_head *head, uint64_t
                 acknowledged(flow, serial, now);
         }
     }
-    if (!flow_busy(flow)) {
+    if (!flow_waits(flow)) {
         flow->worked = flow_worked(flow, now);
         flow->busy_since = 0;
     }

@@ -134,6 +134,7 @@ static void settle_later(struct mrail_session *session, uint64_t now)
 
 static void settle_late(struct mrail_ep *ep)
 {
+    ep->up.running = true;
     while (!list_empty(&ep->late)) {
         struct mrail_session *session = list_item(ep->late.next, struct mrail_session, ready);
 
@@ -141,6 +142,7 @@ static void settle_late(struct mrail_ep *ep)
         session->late = false;
         settle(session, ep->late_ns);
     }
+    ep->up.running = false;
 }
 
 /* The peer sends more than small messages, and that by all rails. */
@@ -294,7 +296,8 @@ static inline bool has_work(struct mrail_ep *ep)
 static __attribute__((noinline)) void poll_way(struct mrail_ep *ep, struct mrail_way *way,
                                                bool looks)
 {
-    settle_late(ep);
+    if (!list_empty(&ep->late))
+        settle_late(ep);
     if (looks)
         look(ep, way);
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
@@ -345,7 +348,10 @@ int mrail_trywait(struct progress_source *source)
 
     if (!ep->driven || progress_forked(ep->up.progress))
         return 0;
-    settle_late(ep);
+    if (!list_empty(&ep->late)) {
+        settle_late(ep);
+        return -FI_EAGAIN; /* ends of sends may have been told */
+    }
     if (packet_ep_is_busy(&ep->up) || mrail_has_refused(ep))
         return -FI_EAGAIN;
     if (acknowledge(ep) || packet_ep_sleep(&ep->up, (int64_t)clock_ns(), TIMER_NEVER))

@@ -119,10 +119,8 @@ static bool send_now(struct mrail_session *session, struct flow_message *message
     now = clock_ns();
     due = rail != FLOW_NO_RAIL ? flow_sent(flow, message, rail, now)
                                : flow_send_now(flow, message, now);
-    if (due > now)
-        packet_ep_set_timer(&ep->up, &session->timer, due);
-    else if (due)
-        mrail_ready(session);
+    if (due)
+        mrail_note_due(session, due, now);
     return due;
 }
 

@@ -11,6 +11,7 @@
  *   rxd_read    bytes that the lower reads     rxd_lend     reads, whose target lends its memory
  *   rxd_quick   the usual small message, both ways
  *   rxd_owe     answers that there was no memory for
+ *   rxd_short   the same, from the application's call on
  */
 #ifndef WEFT_LAYERS_RXD_RXD_H
 #define WEFT_LAYERS_RXD_RXD_H
@@ -28,7 +29,8 @@ enum {
     RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
     RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
     RXD_UNASKED = 64 << 10, /* bytes behind a message that come, or leave, unasked, at most */
-    RXD_WHOLE = 16 << 10,   /* bytes that leave with their request, if need be as a train */
+    RXD_FIELDS_MOST = 8 + 8 + 4, /* of a message: tag, data, context */
+    RXD_WHOLE = 16 << 10,        /* bytes that leave with their request, if need be as a train */
 };
 
 /* Records of a packet that has come, and how far they were read. */
@@ -257,10 +259,22 @@ static inline bool rxd_ends_early(const struct rxd_peer *peer, const struct op *
 
 /* The usual message: it is in one packet, and ends when the lower has that. */
 bool rxd_is_quick(const struct rxd_peer *peer, const struct op *op);
+/* Bytes of it, at most. */
+static inline size_t rxd_quick_room(const struct rxd_ep *ep)
+{
+    return ep->room - RXD_RECORD_SIZE - RXD_FIELDS_MOST;
+}
+/* Sends it, of the endpoint's own context, if it can leave at once. False: nothing has happened. */
+bool rxd_send_short(struct rxd_peer *peer, const void *buf, size_t len, bool tagged, uint64_t tag,
+                    void *context);
 ssize_t rxd_start_quick(struct rxd_peer *peer, const struct message_posting *posting);
 /* The next record, if it is such a message and its receive a usual one: carried out, in few
  * instructions. False: nothing has happened. */
 bool rxd_take_quick(struct rxd_peer *peer, struct rxd_records *records);
+
+/* ---- rxd_short.c ---- */
+
+void rxd_short_enable(struct rxd_ep *ep);
 
 /* ---- rxd_out.c ---- */
 

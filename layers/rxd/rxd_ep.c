@@ -143,6 +143,8 @@ static void prepare(struct message_ep *base)
     rxd_ep_of(base)->read_max = read_max(rxd_ep_of(base));
     rxd_ep_of(base)->stops = stops(rxd_ep_of(base));
     base->counts = !has_sessions(base);
+    if (!base->rx)
+        rxd_short_enable(rxd_ep_of(base));
 }
 
 static void closed(struct message_ep *base)

@@ -248,16 +248,13 @@ struct rxd_packet *rxd_out_lone(struct rxd_peer *peer)
 bool rxd_out_send_lone(struct rxd_packet *packet)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
-    const struct message_slices none = {.count = 0};
     uint8_t *start = put_head(packet, false);
-    struct list queue;
 
     packet->owed = true;
-    list_init(&queue);
     peer->in_flight++;
     peer->base.ep->owed++;
-    if (message_packet_send(&packet->base, &queue, start,
-                            (size_t)(packet->records - start) + packet->base.len, &none, false)) {
+    if (message_packet_send_lone(&packet->base, start,
+                                 (size_t)(packet->records - start) + packet->base.len)) {
         peer->told = peer->next_in;
         return true;
     }

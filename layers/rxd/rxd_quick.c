@@ -4,20 +4,18 @@
  * rxd_post and rxd_message take all others, and could take this. Its bytes are those of any other
  * record (rxd_wire).
  */
+#include <string.h>
+
 #include <rdma/fi_errno.h>
 
 #include "layers/rxd/rxd.h"
-
-enum {
-    FIELDS_MOST = 8 + 8 + 4 /* tag, data, context */
-};
 
 /* ---- Out ---- */
 
 bool rxd_is_quick(const struct rxd_peer *peer, const struct op *op)
 {
     return rxd_ends_early(peer, op) && !(op->flags & FI_FENCE) &&
-           op->len <= rxd_ep_of(peer->base.ep)->room - RXD_RECORD_SIZE - FIELDS_MOST;
+           op->len <= rxd_quick_room(rxd_ep_of(peer->base.ep));
 }
 
 static unsigned flags_of(const struct message_posting *posting)
@@ -43,11 +41,10 @@ static void put(struct rxd_packet *packet, const struct message_posting *posting
 }
 
 /* Nothing is before it, and it need not wait for others. */
-static bool may_go_alone(const struct rxd_peer *peer, const struct op *op)
+static inline bool may_go_alone(const struct rxd_peer *peer)
 {
     return list_empty(&peer->ordered) && list_empty(&peer->base.out) && peer->theirs &&
-           peer->in_flight < RXD_CORK && peer->next_out - peer->acked < RXD_WINDOW &&
-           !(op->flags & FI_MORE);
+           peer->in_flight < RXD_CORK && peer->next_out - peer->acked < RXD_WINDOW;
 }
 
 /* Nothing is to be remembered of it. */
@@ -70,13 +67,44 @@ static bool send_alone(struct rxd_peer *peer, const struct message_posting *post
     return true;
 }
 
+bool rxd_send_short(struct rxd_peer *peer, const void *buf, size_t len, bool tagged, uint64_t tag,
+                    void *context)
+{
+    struct message_context *own = &peer->base.ep->own;
+    const struct rxd_fields fields = {.tag = tag};
+    struct rxd_packet *packet;
+    uint8_t *payload;
+
+    if (__builtin_expect(peer->known != RXD_KNOWS_US || !list_empty(&peer->base.broken) ||
+                             !may_go_alone(peer) || own->used >= own->endpoint.tx_size ||
+                             own->closing,
+                         0))
+        return false;
+    packet = rxd_out_lone(peer);
+    if (!packet)
+        return false;
+    payload = rxd_message_put(packet->records, tagged ? RXD_TAGGED : 0, len, &fields);
+    if (__builtin_expect(len == sizeof(uint64_t), 1))
+        memcpy(payload, buf, sizeof(uint64_t));
+    else if (len)
+        memcpy(payload, buf, len);
+    packet->base.len = (size_t)(payload - packet->records) + len;
+    if (!rxd_out_send_lone(packet))
+        return false;
+    complete(&own->endpoint.binding, BIND_SEND,
+             completion_wanted(own->endpoint.binding.tx_selective, own->endpoint.tx_op_flags),
+             context, tagged ? FI_TAGGED | FI_SEND : FI_MSG | FI_SEND, 0, NULL, 0, 0,
+             FI_ADDR_NOTAVAIL);
+    return true;
+}
+
 ssize_t rxd_start_quick(struct rxd_peer *peer, const struct message_posting *posting)
 {
     unsigned flags = flags_of(posting);
     struct rxd_packet *packet;
     struct rxd_op *op;
 
-    if (may_go_alone(peer, posting->op) && send_alone(peer, posting, flags))
+    if (!(posting->op->flags & FI_MORE) && may_go_alone(peer) && send_alone(peer, posting, flags))
         return 0;
     op = rxd_op_get(peer, posting, MESSAGE_SEND, true, true);
     if (!op)

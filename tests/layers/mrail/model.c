@@ -123,10 +123,19 @@ static void deliver(struct flow *flow, const uint8_t *bytes, size_t len, bool ow
 /* Not from inside of the flow: without a run, if it goes. */
 static bool post_quick(struct model_side *side, struct model_message *message)
 {
-    uint64_t due = flow_send_now(&side->flow, &message->message, side->model->now);
+    uint64_t now = side->model->now, due = 0;
+    unsigned rail = FLOW_NO_RAIL;
 
+    if (side->model->later)
+        rail = flow_send_lone(&side->flow, &message->message);
+    if (rail != FLOW_NO_RAIL)
+        due = flow_sent(&side->flow, &message->message, rail, now);
+    else
+        due = flow_send_now(&side->flow, &message->message, now);
     if (!due)
         return false;
+    side->lone += rail != FLOW_NO_RAIL;
+    due = due > now ? due : 0;
     side->due = due < side->due ? due : side->due;
     side->quick++;
     return true;
@@ -141,6 +150,7 @@ static void post(struct model_side *side, bool inside)
         struct model_message *message = &side->messages[side->posted++];
 
         message->posted = true;
+        message->message.patient = side->model->later && model_draw(side->model, 2);
         if (side->model->quick && post_quick(side, message))
             continue;
         flow_send(&side->flow, &message->message);
@@ -367,6 +377,13 @@ static bool is_of_these_states(struct model_side *to, unsigned rail, const struc
 /* A packet has come: without a run, if nothing is to be done. due: of the flow before. */
 static void settle(struct model_side *side, uint64_t due)
 {
+    if (side->model->later && flow_may_settle_later(&side->flow)) {
+        uint64_t at = side->model->now + 1 + model_draw(side->model, 20) * MODEL_US;
+
+        side->late = side->late ? side->late : at;
+        side->due = due;
+        return;
+    }
     uint64_t settled = flow_settle(&side->flow);
 
     side->due = settled < due ? settled : due;
@@ -389,6 +406,8 @@ static void arrive(struct model_side *from, unsigned rail, struct packet *packet
     size = mrail_head_size(&head);
     assert_null(flow_receive(&to->flow, rail, &head, packet->bytes + size, packet->len - size,
                              from->model->now));
+    if (from->model->quick && !flow_waits(&to->flow)) /* what it does until then is no answer */
+        assert_int_equal(to->flow.busy_since, 0);
     if (from->model->quick)
         settle(to, due);
 }
@@ -433,9 +452,25 @@ static void move_wire(struct model_side *side, unsigned rail)
     }
 }
 
+/* An endpoint's next look does what was put off. */
+static void settle_late(struct model_side *side)
+{
+    uint64_t settled;
+
+    if (!side->late || side->late > side->model->now)
+        return;
+    side->late = 0;
+    settled = flow_settle(&side->flow);
+    side->due = settled < side->due ? settled : side->due;
+    side->settled_late++;
+}
+
 static uint64_t next_event(const struct model_side *side)
 {
     uint64_t next = side->due;
+
+    if (side->late && side->late < next)
+        next = side->late;
 
     for (unsigned i = 0; i < side->model->rails; i++) {
         const struct model_wire *wire = &side->out[i];
@@ -488,6 +523,7 @@ void model_run(struct model *model, uint64_t until)
         for (int i = 0; i < 2; i++) {
             struct model_side *side = &model->side[i];
 
+            settle_late(side);
             if (model->rests)
                 rest(side);
             if (side->due <= model->now)

@@ -53,8 +53,11 @@ struct model_side {
     uint64_t bytes_done;
     bool free;        /* with `quick`: some have ended, and others are to be posted */
     uint32_t quick;   /* messages that left without a run */
+    uint32_t lone;    /* of these, with nothing before them */
     uint32_t settled; /* packets that came without one */
-    uint8_t *got;     /* by number of the other side's */
+    uint64_t late;    /* when that of the last is settled; 0: it is */
+    uint32_t settled_late;
+    uint8_t *got; /* by number of the other side's */
     uint32_t got_count;
     uint64_t due;
     unsigned downs, ups, ends, rests;
@@ -83,6 +86,7 @@ struct model {
     uint64_t seed;
     bool rests;     /* sides rest whenever they may */
     bool quick;     /* messages leave without a run, where they may; before the first is sent */
+    bool later;     /* with `quick`: and as an endpoint does it, some of it later */
     bool lasts;     /* time goes on when everything has ended */
     unsigned tells; /* a bit for each rail that tells who sent a packet */
 };

@@ -316,6 +316,24 @@ static void a_small_one_leaves_without_a_run(void **state)
     model_close(&model);
 }
 
+/* The flow settles behind the next message, and loses and changes nothing. */
+static void what_follows_a_message_may_wait(void **state)
+{
+    open_two(GBIT, GBIT);
+    model.quick = model.later = true;
+    model_send(&model, 0, 1000, 8, 1);
+    model_send(&model, 1, 1000, 8, 1);
+    model_run(&model, model.now + 10 * MODEL_S);
+    all_came();
+    for (int i = 0; i < 2; i++) {
+        assert_true(model.side[i].settled_late > 700);
+        assert_true(model.side[i].lone > 400);
+        assert_true(list_empty(&model.side[i].flow.ended));
+        assert_int_equal(model.side[i].downs, 0);
+    }
+    model_close(&model);
+}
+
 /* The nearest that lives, in the order that is said. */
 static void small_ones_go_on_by_the_nearest_rail(void **state)
 {
@@ -588,13 +606,14 @@ static void draw_rails(void)
                    GBIT * (1 + (double)model_draw(&model, 100)) / 25);
 }
 
-static unsigned rests, quick; /* of all runs */
+static unsigned rests, quick, late; /* of all runs */
 
 static void one_run(uint64_t seed)
 {
     model_open(&model, 2 + (unsigned)(seed % 3), seed);
     model.rests = seed / 3 % 2;
     model.quick = seed / 6 % 2;
+    model.later = seed / 12 % 2;
     model.tells = seed / 12 % 4;
     model.config.near = 3;
     model.side[1].flow.follows = model.quick;
@@ -614,6 +633,7 @@ static void one_run(uint64_t seed)
         all_came();
     rests += model.side[0].rests + model.side[1].rests;
     quick += model.side[0].quick + model.side[1].quick;
+    late += model.side[0].settled_late + model.side[1].settled_late;
     model_close(&model);
 }
 
@@ -625,8 +645,8 @@ static void drawn_deaths_lose_and_repeat_nothing(void **state)
         print_message("seed %llu\n", (unsigned long long)(seed + i));
         one_run(seed + i);
     }
-    print_message("%u rests, %u messages without a run\n", rests, quick);
-    assert_true(runs < 12 || (rests && quick));
+    print_message("%u rests, %u messages without a run, %u settled later\n", rests, quick, late);
+    assert_true(runs < 24 || (rests && quick && late));
 }
 
 int main(void)
@@ -647,6 +667,7 @@ int main(void)
         cmocka_unit_test(small_ones_go_on_by_the_nearest_rail),
         cmocka_unit_test(small_ones_of_both_ends_share_a_rail),
         cmocka_unit_test(a_small_one_leaves_without_a_run),
+        cmocka_unit_test(what_follows_a_message_may_wait),
         cmocka_unit_test(half_a_death_is_found_by_who_uses_that_half),
         cmocka_unit_test(a_rail_without_link_is_down_at_once),
         cmocka_unit_test(without_any_link_messages_wait),
