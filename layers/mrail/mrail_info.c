@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <netinet/in.h>
+
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
@@ -229,6 +231,26 @@ static int read_source(const struct request *req, const struct parts_of *of,
     return -FI_ENODATA;
 }
 
+static bool is_of_another(const struct mrail_addr *addr, const struct mrail_addr_rail *rail)
+{
+    for (size_t i = 0; i < addr->count; i++) {
+        if (addr->rail[i].kind == rail->kind && addr->rail[i].len == rail->len &&
+            !memcmp(addr->rail[i].addr, rail->addr, rail->len))
+            return true;
+    }
+    return false;
+}
+
+/* Of rails of one interface (same=yes) the first listens at the port that is asked for, the others
+ * at ports of their own choice. */
+static void leave_port(struct mrail_addr_rail *rail)
+{
+    if (rail->format == FI_SOCKADDR_IN)
+        ((struct sockaddr_in *)(void *)rail->addr)->sin_port = 0;
+    else if (rail->format == FI_SOCKADDR_IN6)
+        ((struct sockaddr_in6 *)(void *)rail->addr)->sin6_port = 0;
+}
+
 /* Appends the address that the rail has offered, if it has one. */
 static void add_own(const struct fi_info *rail, struct mrail_addr *addr)
 {
@@ -240,6 +262,8 @@ static void add_own(const struct fi_info *rail, struct mrail_addr *addr)
     to->format = rail->addr_format;
     to->len = rail->src_addrlen;
     memcpy(to->addr, rail->src_addr, to->len);
+    if (is_of_another(addr, to))
+        leave_port(to);
     addr->count++;
 }
 
