@@ -135,6 +135,8 @@ bool flight_ack_run(struct flight *flight, uint64_t number, unsigned most, uint6
         if (packet->bytes < place->bytes)
             packet->bytes = place->bytes;
     }
+    if (run->count == 1)
+        return true;
     run->bytes += bytes;
     flight->bytes -= counted(packet) ? bytes : 0;
     flight->out -= run->count - 1;
