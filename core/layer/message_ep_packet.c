@@ -67,10 +67,10 @@ bool message_spares_fill(struct message_ep *ep)
 
 void message_spares_free(struct message_ep *ep)
 {
-    struct message_packet *packet;
-
-    while ((packet = take_spare(ep)))
-        free(packet);
+    list_for_each_safe (item, after, &ep->spare)
+        free(list_item(item, struct message_packet, link));
+    list_init(&ep->spare);
+    ep->spares = 0;
 }
 
 struct message_packet *message_packet_get_any(struct message_peer *peer)
