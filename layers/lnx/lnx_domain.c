@@ -241,6 +241,7 @@ static int open_parts(struct lnx_domain *domain)
     list_init(&domain->unlocked);
     domain->mr_bits = info_mr_bits(domain->base.info);
     domain->source_err = domain->base.info->caps & FI_SOURCE_ERR;
+    domain->devices = domain->base.info->caps & FI_HMEM;
     rc = open_branches(domain);
     domain->rails = count_rails(domain);
     domain->per_msg = domain->rails > 1 && lnx_is_per_msg(domain->fabric->plain.params);

@@ -51,6 +51,7 @@ struct lnx_domain {
     int mr_bits;               /* info_mr_bits of its info */
     bool local_mr;             /* of any branch */
     bool source_err;           /* its info has FI_SOURCE_ERR: queues have relays (lnx_relay.h) */
+    bool devices;              /* its info has FI_HMEM: the only branch registers such memory */
     bool own_keys;             /* several branches insist on keys: peers ask for theirs */
     struct lnx_keys keys;      /* with own_keys */
     size_t count;

@@ -322,9 +322,7 @@ static int keep_attr(struct lnx_mr *mr, const struct fi_mr_attr *attr)
 static int check_attr(const struct lnx_domain *domain, const struct fi_mr_attr *attr,
                       uint64_t flags)
 {
-    bool devices = domain->base.info->caps & FI_HMEM;
-
-    if ((!devices && (flags & FI_MR_DMABUF || attr->iface != FI_HMEM_SYSTEM)) ||
+    if ((!domain->devices && (flags & FI_MR_DMABUF || attr->iface != FI_HMEM_SYSTEM)) ||
         attr->auth_key_size)
         return -FI_ENOSYS;
     if (flags & FI_MR_DMABUF)

@@ -174,6 +174,7 @@ static void open_world(void)
     w.domain.base.fabric = &w.fabric;
     w.fabric.abi = ABI_1_9;
     w.domain.count = BRANCHES;
+    w.domain.face = SIZE_MAX;
     w.domain.own_keys = true;
     must(!progress_create(&manual, "lnx", NULL, &w.domain.progress));
     must(!lnx_keys_init(&w.domain.keys, w.domain.progress));
