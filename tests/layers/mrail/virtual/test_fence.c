@@ -423,7 +423,7 @@ static const char *one_run(uint64_t number)
 
 static void drawn_deaths_keep_the_order_of_fences(void **state)
 {
-    uint64_t first = number_of("WEFT_SEED", 1), runs = number_of("WEFT_MRAIL_RUNS", 40);
+    uint64_t first = number_of("WEFT_SEED", 1), runs = number_of("WEFT_MRAIL_RUNS", 16);
 
     plant = PLANT_NONE;
     for (uint64_t i = 0; i < runs; i++) {
