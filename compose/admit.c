@@ -208,6 +208,21 @@ struct above {
 static int admit(const struct parts *parts, struct stack *stack, struct above above,
                  struct stack ***list, size_t *count);
 
+/* Does a part use its lower as it is? A transport that is completed has endpoints of two fabrics,
+ * both of which are for layers on messages. */
+static bool is_as_it_is(const struct parts *parts, const struct part *part,
+                        const struct stack *lower)
+{
+    const struct stack *base = lower;
+
+    while (base->part->transparent)
+        base = base->lowers[0];
+    if (base->part->kind == PART_TRANSPORT && base->part->completed &&
+        !(part->requires_ep & EP_PACKETS))
+        return false;
+    return part->requires_ep & check_gives(parts, lower, false);
+}
+
 static int admit_layer(const struct parts *parts, struct stack *stack, struct above above,
                        struct stack ***list, size_t *count)
 {
@@ -218,7 +233,7 @@ static int admit_layer(const struct parts *parts, struct stack *stack, struct ab
     int rc;
 
     if (!part->transparent)
-        above.bare = !(part->requires_ep & check_gives(parts, lower, false));
+        above.bare = !is_as_it_is(parts, part, lower);
     rc = admit(parts, lower, above, &below, &below_count);
     for (size_t i = 0; !rc && i < below_count; i++) {
         struct stack *under = with_packets(parts, part, stack_hold(below[i]));
@@ -259,7 +274,7 @@ static int join_more(const struct parts *parts, struct stack *join, size_t index
     size_t below_count = 0, next_count = 0;
     size_t rounds = *partial_count ? *partial_count : 1;
     const struct above above = {
-        .bare = !(join->part->requires_ep & check_gives(parts, join->lowers[index], false)),
+        .bare = !is_as_it_is(parts, join->part, join->lowers[index]),
         .join = true,
     };
     size_t most = join->part->provides_ep == EP_PACKETS ? 1 : ADMIT_MAX;

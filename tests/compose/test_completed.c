@@ -74,6 +74,14 @@ static void layers_above_it_get_packets(void **state)
     assert_planned("messages;duo", "one", 0, "");
 }
 
+/* Those that want messages are put on either of its fabrics, under hooks too. */
+static void layers_on_messages_get_both(void **state)
+{
+    assert_planned("coll;duo", "many", 0, "duo;ofi_coll many RXD, ");
+    assert_planned("coll;noop;duo", "many", 0, "duo;ofi_coll many RXD, ");
+    assert_planned("coll;duo", "one", 0, "duo;ofi_coll one EFA, ");
+}
+
 /* One candidate, which its name leads back to; no other layer is put on it. */
 static void it_is_one_candidate(void **state)
 {
@@ -84,6 +92,7 @@ static void it_is_one_candidate(void **state)
         {"messages;duo", "duo;messages", "duo;messages"},
         {"rxd;duo", "duo;ofi_rxd", "duo;ofi_rxd"},
         {"noop;duo", "duo", "duo;ofi_hook_noop"},
+        {"coll;duo", "duo;ofi_coll", "duo;ofi_coll"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -107,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_has_two_fabrics),
         cmocka_unit_test(layers_above_it_get_packets),
+        cmocka_unit_test(layers_on_messages_get_both),
         cmocka_unit_test(it_is_one_candidate),
     };
 
