@@ -74,7 +74,7 @@ static void layers_above_it_get_packets(void **state)
     assert_planned("messages;duo", "one", 0, "");
 }
 
-/* Those that want messages are put on either of its fabrics, under hooks too. */
+/* The planner puts layers that want messages on either of its fabrics, under hooks too. */
 static void layers_on_messages_get_both(void **state)
 {
     assert_planned("coll;duo", "many", 0, "duo;ofi_coll many RXD, ");
