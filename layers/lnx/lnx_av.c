@@ -293,11 +293,10 @@ static struct lnx_addr *decode(const struct av *av, const void *raw, char *why)
 static bool usable(const struct av *av, const void *raw)
 {
     const struct lnx_domain *domain = object_of(av->domain, struct lnx_domain, base);
-    bool own = domain->face >= domain->count;
     struct lnx_addr *addr;
     char why[WHY_MAX];
 
-    if (!own)
+    if (domain->face < domain->count)
         return true;
     addr = decode(av, raw, why);
     if (!addr)

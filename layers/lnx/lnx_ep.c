@@ -276,26 +276,34 @@ static int tx_flags_changed(struct endpoint *base)
     return rc;
 }
 
-/* A branch that matches by itself has the options of receives. NULL: it is ours. */
-static struct fid_ep *option_owner(const struct lnx_ep *ep, int name)
+/* A branch that matches by itself has the options of receives. */
+static bool is_ours(const struct lnx_ep *ep, int name)
 {
-    bool ours = limits_has(name) || name == FI_OPT_SHARED_MEMORY_PERMITTED;
+    return !ep->alone || limits_has(name) || name == FI_OPT_SHARED_MEMORY_PERMITTED;
+}
 
-    return ep->alone && !ours ? ep->branch[0].ep : NULL;
+/* The branch that has what is not ours, or NULL. */
+static struct fid_ep *option_owner(const struct lnx_ep *ep)
+{
+    size_t face = ep->domain->face;
+
+    if (ep->alone)
+        return ep->branch[0].ep;
+    return face < ep->count ? ep->branch[face].ep : NULL;
 }
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
     struct lnx_ep *ep = ep_of(endpoint_of(fid));
-    struct fid_ep *below = option_owner(ep, name);
-    int rc = below ? 0 : endpoint_getopt(fid, level, name, value, len);
+    struct fid_ep *owner = option_owner(ep);
+    int rc = -FI_ENOPROTOOPT;
 
-    if (!below && rc == -FI_ENOPROTOOPT && ep->domain->face < ep->count)
-        below = ep->branch[ep->domain->face].ep;
-    if (!below)
+    if (is_ours(ep, name))
+        rc = endpoint_getopt(fid, level, name, value, len);
+    if (rc != -FI_ENOPROTOOPT || !owner)
         return rc;
     progress_lock(ep->domain->progress);
-    rc = fi_getopt(&below->fid, level, name, value, len);
+    rc = fi_getopt(&owner->fid, level, name, value, len);
     progress_unlock(ep->domain->progress);
     return rc;
 }
@@ -303,15 +311,15 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     struct lnx_ep *ep = ep_of(endpoint_of(fid));
-    struct fid_ep *below = option_owner(ep, name);
-    int rc = below ? 0 : endpoint_setopt(fid, level, name, value, len);
+    struct fid_ep *owner = option_owner(ep);
+    int rc = -FI_ENOPROTOOPT;
 
-    if (!below && rc == -FI_ENOPROTOOPT && ep->domain->face < ep->count)
-        below = ep->branch[ep->domain->face].ep;
-    if (!below)
+    if (is_ours(ep, name))
+        rc = endpoint_setopt(fid, level, name, value, len);
+    if (rc != -FI_ENOPROTOOPT || !owner)
         return rc;
     progress_lock(ep->domain->progress);
-    rc = fi_setopt(&below->fid, level, name, value, len);
+    rc = fi_setopt(&owner->fid, level, name, value, len);
     progress_unlock(ep->domain->progress);
     return rc;
 }

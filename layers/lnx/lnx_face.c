@@ -162,7 +162,9 @@ int lnx_face_decode(const struct lnx_domain *domain, const void *raw, struct lnx
     face->len = size;
     memcpy(face->addr, raw, size);
     addr->count = 1;
-    for (size_t i = 0; has_inside(domain) && has_sign(face) && i < domain->count; i++) {
+    if (!has_inside(domain) || !has_sign(face))
+        return 0;
+    for (size_t i = 0; i < domain->count; i++) {
         const struct lnx_branch *branch = &domain->branch[i];
 
         if (i != domain->face && branch->local)

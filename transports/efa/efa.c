@@ -81,7 +81,9 @@ const struct part efa_part = {
         "(FI_MR_LOCAL).\n\n"
         "Fabric efa has messages of any size, tags, remote memory and atomics, on the wire of "
         "libfabric's efa, which the layer srd makes of the device's packets; and datagrams "
-        "(FI_EP_DGRAM), with a prefix of 40 bytes.",
+        "(FI_EP_DGRAM), with a prefix of 40 bytes. What stays in the node moves by shared memory, "
+        "unless FI_EFA_ENABLE_SHM_TRANSFER is 0, FI_OPT_SHARED_MEMORY_PERMITTED is false, or hints "
+        "ask for FI_REMOTE_COMM without FI_LOCAL_COMM; 'srd;efa' is without it.",
     .kind = PART_TRANSPORT,
     .rank = 1,
     .params = params,
