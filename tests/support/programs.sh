@@ -6,6 +6,8 @@
 : "${WEFT_BUILD:?is the build folder, with libfabric.so.1}"
 : "${WEFT_SOURCE:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 
+. "$WEFT_SOURCE/tests/support/ports.sh"
+
 work=$(mktemp -d)
 jobs_to_end=()
 failures=0
@@ -70,20 +72,6 @@ check_bound() { # PROGRAM
         { echo "$1 does not get $WEFT_BUILD/libfabric.so.1"; exit 1; }
 }
 
-# Below those that the kernel chooses, for a connection say, before the port is used.
-free_port() {
-    python3 -c 'import random, socket
-while True:
-    port = random.randrange(12000, 32768)
-    with socket.socket() as s:
-        try:
-            s.bind(("", port))
-        except OSError:
-            continue
-    print(port)
-    break'
-}
-
 # wait_listening PORT PID: until someone listens on the port, or the process is gone, or a minute
 wait_listening() {
     local hex tries
@@ -140,8 +128,7 @@ exchange() {
     read -r one one_what <<<"$2"
     read -r other other_what <<<"$3"
     shift 3
-    low=$(free_port)
-    high=$(free_port)
+    read -r low high <<<"$(free_ports 2)"
     [ "$low" -lt "$high" ] || { rc=$low low=$high high=$rc rc=0; }
     words "$one" "$one_what"
     "${words[@]}" timeout -k 2 300 "$program" "$one_what" "$low" "$high" "$@" >"$work/one" 2>&1 &
