@@ -134,22 +134,31 @@ ssize_t shm_backlog_add(struct shm_link *link, const struct op *post,
     return 0;
 }
 
+/* It stays in the list until it is posted, so that what an upper posts meanwhile waits. */
+static bool post_first(struct shm_link *link)
+{
+    struct late *late = list_item(link->backlog.next, struct late, list);
+    ssize_t rc;
+
+    link->ep->tx_used--;
+    rc = shm_post_again(link, &late->what.post, late->is_atomic ? &late->what : NULL, late->len);
+    link->ep->tx_used++;
+    if (!rc)
+        take_out(link, late);
+    return !rc;
+}
+
 bool shm_backlog_post(struct shm_link *link)
 {
-    while (!list_empty(&link->backlog) && !link->dead) {
-        struct late *late = list_item(link->backlog.next, struct late, list);
-        ssize_t rc;
+    bool all = true;
 
-        /* It stays in the list until it is posted, so that what an upper posts meanwhile waits. */
-        link->ep->tx_used--;
-        rc =
-            shm_post_again(link, &late->what.post, late->is_atomic ? &late->what : NULL, late->len);
-        link->ep->tx_used++;
-        if (rc)
-            return false;
-        take_out(link, late);
-    }
-    return true;
+    if (link->posting) /* what an upper posts meanwhile waits for its turn */
+        return false;
+    link->posting = true;
+    while (all && !list_empty(&link->backlog) && !link->dead)
+        all = post_first(link);
+    link->posting = false;
+    return all;
 }
 
 /* ---- The end ---- */

@@ -42,6 +42,7 @@ struct shm_link {
     fi_addr_t addr;                /* of the peer; FI_ADDR_UNSPEC: not in the AV */
     bool fence;                    /* publishing takes a fence */
     bool hot, dead;
+    bool posting;     /* the backlog, just now */
     bool heard;       /* the peer has written: before, the page of its half is not touched */
     bool told;        /* that this side has */
     bool owes;        /* the answer to the introduction, that could not be sent yet */

@@ -492,8 +492,8 @@ static inline __attribute__((always_inline)) ssize_t try_post(struct making *mak
 }
 
 /* There is no room. A caller that reads no queue makes progress here; but an upper may post from
- * inside of a completion, where progress must not run. An operation that then still finds no room
- * joins the link's backlog. */
+ * inside of a completion, where progress must not run: only what waits for this peer is posted, if
+ * it has made room. An operation that then still finds none joins the link's backlog. */
 static __attribute__((noinline)) ssize_t post_late(struct making *making, post_on *on)
 {
     struct shm_ep *ep = making->ep;
@@ -501,6 +501,8 @@ static __attribute__((noinline)) ssize_t post_late(struct making *making, post_o
 
     if (ep->top && !ep->in_progress) {
         shm_progress_ep(ep);
+        rc = try_post(making, on);
+    } else if (making->link && shm_control_flush(making->link) && shm_backlog_post(making->link)) {
         rc = try_post(making, on);
     }
     if (rc != -FI_EAGAIN || !making->link)

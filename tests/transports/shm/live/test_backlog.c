@@ -15,6 +15,8 @@
 enum {
     SIZE = 512, /* tx_attr->size */
     ROOM = 40000,
+    BURST = 100, /* more than a ring holds, less than two */
+    LOOKS = 10000,
     KEY = 5,
     INJECTED = 100,
     INJECTED_SIZE = 400,
@@ -79,6 +81,43 @@ static void messages_to_a_peer_that_does_not_look(void **state)
     end_close(&to);
     free(out);
     free(in);
+}
+
+/* Posts receives, drives the receiver alone, and returns how many messages came. */
+static unsigned come(struct end *to, unsigned posted)
+{
+    static char in[8];
+    struct fi_cq_tagged_entry entry;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < posted; i++)
+        assert_int_equal(fi_trecv(to->ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    for (int i = 0; i < LOOKS; i++)
+        count += fi_cq_read(to->cq, &entry, 1) == 1;
+    return count;
+}
+
+/* A layer above posts while its own progress waits: with each post those before it leave that the
+ * receiver has made room for. */
+static void a_post_lets_those_before_it_go(void **state)
+{
+    struct end from, to;
+    char name[END_NAME];
+    fi_addr_t peer;
+    unsigned first;
+
+    end_open_as(&from, "lnx;[shm]", &want);
+    end_open_as(&to, "lnx;[shm]", &want);
+    end_name(&to, name);
+    assert_int_equal(fi_av_insert(from.av, name, 1, &peer, 0, NULL), 1);
+    for (unsigned sent = 0; sent < BURST; sent++)
+        assert_int_equal(fi_tsend(from.ep, "x", 1, NULL, peer, 1, NULL), 0);
+    first = come(&to, BURST);
+    assert_in_range(first, 1, BURST - 1);
+    assert_int_equal(fi_tsend(from.ep, "y", 1, NULL, peer, 1, NULL), 0);
+    assert_int_equal(come(&to, 1), BURST + 1 - first);
+    end_close(&from);
+    end_close(&to);
 }
 
 /* Each access adds one to a word of its own, or reads or writes it: in an order that shows. */
@@ -298,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_to_a_peer_that_does_not_look),
+        cmocka_unit_test(a_post_lets_those_before_it_go),
         cmocka_unit_test(accesses_of_a_peer_that_does_not_look),
         cmocka_unit_test(a_fence_and_what_is_behind_it),
         cmocka_unit_test(injects_to_a_peer_that_sleeps),
