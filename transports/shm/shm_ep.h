@@ -77,7 +77,8 @@ struct shm_ep {
     struct pool controls;
     struct progress_source source; /* its fd: an epoll fd of listener and links */
     int listener, bell_fd, wake_fd;
-    unsigned idle, rounds;
+    unsigned idle; /* rounds that found nothing, and one; 0: there was none since the last post */
+    unsigned rounds;
     uint64_t looked, silent_since; /* ticks */
     uint64_t patience;             /* with this silence; 0: it is over */
     unsigned hurry, waits;
@@ -95,6 +96,15 @@ struct shm_ep {
 static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
 {
     return object_of(fid, struct shm_ep, fid);
+}
+
+/* A message of a post was published, with a body of so many bytes. In a burst, of several posts
+ * between two rounds, the sender asks for a line ahead of it. */
+static inline void shm_ep_sent(struct shm_ep *ep, const struct shm_tx *tx, size_t bytes)
+{
+    if (!ep->idle && bytes <= SHM_BODY_LINE)
+        shm_tx_ahead(tx);
+    ep->idle = 0;
 }
 
 /* ---- shm_ep.c, shm_ep_ops.c ---- */

@@ -16,7 +16,7 @@ enum {
 };
 
 /* Flags that ask for more than a line. */
-#define SHM_NOT_FAST (FI_DELIVERY_COMPLETE | FI_FENCE | FI_REMOTE_CQ_DATA)
+#define SHM_NOT_FAST (OP_DELIVERED | FI_FENCE | FI_REMOTE_CQ_DATA)
 
 /* The link to an address that nothing has to be done about first, or NULL. Progress domain locked.
  */
@@ -62,11 +62,11 @@ static inline __attribute__((always_inline)) bool shm_fast_send_locked(struct sh
     if (tagged)
         body = shm_put(body, post->tag);
     shm_fast_copy(body, post->iov->iov_base, len);
-    ep->idle = 0;
     if (line)
         shm_tx_publish_line(&link->tx, line, head);
     else
         shm_tx_publish(&link->tx, head);
+    shm_ep_sent(ep, &link->tx, bytes);
     shm_link_notify(link);
     complete(&ep->base.binding, BIND_SEND,
              !op_is_inject(post) && completion_wanted(ep->base.binding.tx_selective, post->flags),
@@ -136,12 +136,12 @@ static inline __attribute__((always_inline)) bool shm_fast_access_locked(struct 
     body = shm_put(body, post->rma->key);
     if (write)
         shm_fast_copy(body, post->iov->iov_base, len);
-    ep->idle = 0;
     if (size == SHM_FAST_LINES)
         shm_tx_publish(&link->tx, (struct shm_head){.op = SHM_WRITE, .bytes = bytes});
     else
         shm_tx_publish_line(&link->tx, line,
                             (struct shm_head){.op = write ? SHM_WRITE : SHM_READ, .bytes = bytes});
+    shm_ep_sent(ep, &link->tx, bytes);
     shm_link_notify(link);
     return true;
 }

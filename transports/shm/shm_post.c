@@ -8,6 +8,7 @@
 #include "core/base/fork.h"
 #include "core/base/iov.h"
 #include "transports/shm/shm_backlog.h"
+#include "transports/shm/shm_fast.h"
 #include "transports/shm/shm_op.h"
 
 /* A post in the making. */
@@ -186,8 +187,8 @@ static inline void publish(struct making *making, char *body, struct shm_head he
     } else {
         gather(body, making->post, making->len);
     }
-    making->ep->idle = 0;
     shm_tx_publish(&making->link->tx, head);
+    shm_ep_sent(making->ep, &making->link->tx, head.bytes);
     shm_link_notify(making->link);
 }
 
@@ -580,6 +581,19 @@ static ssize_t post_receive(struct shm_ep *ep, const struct op *op)
     return rc;
 }
 
+/* The commonest ones of a layer, as those of shm_msg.c and shm_rma.c. */
+static inline bool post_fast(struct shm_ep *ep, const struct op *op)
+{
+    if (op->count != 1)
+        return false;
+    if (op->kind & FI_SEND)
+        return shm_fast_send(ep, op);
+    if (op->group != OP_GROUP_RMA || op->rma_count != 1 || op->rma->len != op->iov->iov_len)
+        return false;
+    return op->kind & FI_WRITE ? shm_fast_access(ep, op, SHM_OUT, SHM_FAST_LINES)
+                               : shm_fast_access(ep, op, SHM_IN, SHM_FAST_LINE);
+}
+
 ssize_t shm_post(struct ep *base, struct op *op)
 {
     struct shm_ep *ep = object_of(base, struct shm_ep, base);
@@ -590,6 +604,8 @@ ssize_t shm_post(struct ep *base, struct op *op)
     rc = endpoint_settle(&ep->base, op);
     if (rc)
         return rc;
+    if (post_fast(ep, op))
+        return 0;
     switch (op->group) {
     case OP_GROUP_RMA:
         return op->kind & FI_WRITE ? post_access(ep, op, write_on) : post_access(ep, op, read_on);

@@ -394,7 +394,7 @@ static bool now_and_then(struct shm_ep *ep, unsigned taken)
         progress_takes++;
         if (__builtin_expect(ep->hurry, 0))
             wait_paid(ep);
-        ep->idle = 0;
+        ep->idle = 1;
     } else if (++ep->idle % IDLE_LOOKS == 0) {
         look |= time_to_look(ep);
     }

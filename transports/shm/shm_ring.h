@@ -16,6 +16,7 @@ enum {
     SHM_LINE = 64,
     SHM_LINES = 60,
     SHM_QUARTER = SHM_LINES / 4,
+    SHM_AHEAD = 3,         /* lines of a burst: as many as are on their way to the sender */
     SHM_MESSAGE_LINES = 4, /* of one message, at most */
     SHM_HALF = 4096,       /* bytes of lines and credits for one direction: a page */
     SHM_BULK = 256 << 10,  /* bytes of bulk for one direction */
@@ -136,6 +137,24 @@ static inline void shm_tx_publish_line(struct shm_tx *tx, char *line, struct shm
         tx->at = 0;
         tx->lap += tx->lap == UINT32_MAX ? 2 : 1;
     }
+}
+
+/* Asks for a line some messages ahead, which the receiver has given back: it keeps none of those
+ * that the sender has credits for. */
+static inline void shm_tx_ahead(const struct shm_tx *tx)
+{
+    unsigned at = tx->at + SHM_AHEAD;
+    const char *line = tx->lines + (at < SHM_LINES ? at : at - SHM_LINES) * SHM_LINE;
+
+    if (tx->limit - tx->pos <= SHM_AHEAD)
+        return;
+#if defined(__x86_64__)
+    /* The compiler's own is one to read, unless told that each CPU has this: those that have not
+     * take it for no operation. */
+    __asm__ volatile("prefetchw %0" : : "m"(*line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
 }
 
 /* Room for len bytes (at most SHM_CHUNK) in one piece, or NULL. *pos is what the message says. */
