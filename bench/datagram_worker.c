@@ -26,7 +26,9 @@ enum {
     PIECE_BYTES = 65000, /* of datagrams that the kernel cuts */
     PIECE_MAX = 64,
     BUFFER_BYTES = 8 << 20, /* of the kernel */
+    LOOKS = 1 << 20,        /* in vain, between looks at the clock */
 };
+#define SILENCE UINT64_C(10000000000) /* ns: longer than a window, so that datagrams are lost */
 
 struct datagram_state {
     int fd, side;
@@ -49,11 +51,19 @@ static void send_one(struct datagram_state *state, const char *data, size_t len)
 /* Bytes received, one datagram or several. */
 static size_t recv_one(struct datagram_state *state, char *data, size_t len)
 {
+    uint64_t since = 0;
     ssize_t n;
 
-    while ((n = recvfrom(state->fd, data, len, MSG_DONTWAIT, NULL, NULL)) < 0)
+    for (unsigned looks = 1; (n = recvfrom(state->fd, data, len, MSG_DONTWAIT, NULL, NULL)) < 0;
+         looks++) {
         if (errno != EAGAIN)
             bench_die("recvfrom: %s", strerror(errno));
+        if (looks % LOOKS)
+            continue;
+        since = since ? since : bench_now();
+        if (bench_now() - since > SILENCE)
+            bench_die("datagram: nothing comes: some were lost, or the other end has died");
+    }
     return (size_t)n;
 }
 
@@ -100,15 +110,25 @@ static void set_cut(struct datagram_state *state, int size)
         bench_die("UDP_SEGMENT: %s", strerror(errno));
 }
 
+/* Messages that are longer than a datagram leave in datagrams of the path's length. */
+static void cut_long(struct datagram_state *state, const struct bench_window *window)
+{
+    bool cut = window->size > state->datagram && 2 * state->datagram <= PIECE_BYTES;
+
+    set_cut(state, cut ? (int)state->datagram : 0);
+}
+
 static void send_window(struct datagram_state *state, const struct bench_window *window)
 {
     size_t fit = PIECE_BYTES / window->size, left = window->window;
     size_t most = fit < PIECE_MAX ? fit : PIECE_MAX;
     struct msghdr header = {.msg_name = &state->peer, .msg_namelen = sizeof state->peer};
 
-    if (most < 2) {
+    if (most < 2 || window->size > state->datagram) {
+        cut_long(state, window);
         for (; left; left--)
             send_message(state, bench_buffer_next(&state->buffer, window), window->size);
+        set_cut(state, 0);
         return;
     }
     set_cut(state, (int)window->size);
@@ -150,9 +170,7 @@ static void run_windows(struct datagram_state *state, const struct bench_window 
 
 static void ping_pong(struct datagram_state *state, const struct bench_window *window)
 {
-    bool cut = window->size > state->datagram && 2 * state->datagram <= PIECE_BYTES;
-
-    set_cut(state, cut ? (int)state->datagram : 0);
+    cut_long(state, window);
     for (uint64_t i = 0; i < window->count; i++) {
         char *buffer = bench_buffer_next(&state->buffer, window);
 

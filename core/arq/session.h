@@ -157,6 +157,7 @@ struct session {
     bool held;       /* the window has held a message back since the last acknowledgement */
     bool blocked;    /* the lower took nothing */
     bool unfinished; /* more may leave at once, at a later time */
+    bool looks;      /* then, after a look at what has come: the window cuts a train */
     bool has_token;
     uint8_t opens;     /* OPEN sent; stays at the most that it holds */
     uint8_t in_pieces; /* messages under way in pieces: SESSION_ASSEMBLIES at most */

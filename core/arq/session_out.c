@@ -472,11 +472,12 @@ size_t session_train_room(const struct session *session)
 }
 
 /* How many of the pieces from the lowest unsent one on, which is admitted, may leave with it. The
- * pace is that of the first. */
+ * pace is that of the first. 0: the window would cut them, and a short train costs more than half
+ * of a long one; acknowledgements that have come, or will, may open it. */
 static unsigned train_length(struct session *session, const struct session_message *message)
 {
     const struct flight *flight = &session->traffic->flight;
-    uint64_t bytes = ARQ_HEADER + message->size, packets;
+    uint64_t bytes = ARQ_HEADER + message->size, packets, open;
     uint64_t behind = session->traffic->congestion.ops->exact ? 1 : bytes;
     uint64_t window = session->traffic->congestion.window + pause_room(session);
     uint64_t sent = ~(message->unsent >> __builtin_ctzll(message->unsent));
@@ -485,10 +486,11 @@ static unsigned train_length(struct session *session, const struct session_messa
         return 1;
     packets =
         lesser(sent ? (uint64_t)__builtin_ctzll(sent) : ARQ_PIECES, train_most(session, bytes));
-    packets =
-        lesser(packets,
-               window > flight->bytes + behind ? (window - flight->bytes - behind) / bytes + 1 : 1);
-    packets = lesser(packets, pieces_room(session));
+    open = window > flight->bytes + behind ? (window - flight->bytes - behind) / bytes + 1 : 1;
+    open = lesser(open, pieces_room(session));
+    if (open < packets && flight->out && !session->looks)
+        return 0;
+    packets = lesser(packets, open);
     packets = lesser(packets, places(session, packets));
     return packets ? (unsigned)packets : 1;
 }
@@ -544,6 +546,9 @@ static void send_messages(struct session *session, uint64_t now)
             return;
         }
         pieces = train_length(session, message);
+        session->looks = session->unfinished = !pieces;
+        if (session->looks)
+            return;
         if (pieces > 1 ? !send_train(session, now, message, pieces)
                        : !send_piece(session, now, message))
             return;

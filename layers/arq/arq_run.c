@@ -145,7 +145,8 @@ static void take_arrived(struct arq_ep *ep, uint64_t now)
 
 /* ---- Sessions ---- */
 
-static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
+/* later: those that go on after a look at what has come. */
+static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now, struct list *later)
 {
     uint64_t credit = arq_credit(ep), next;
 
@@ -160,7 +161,7 @@ static void run_link(struct arq_ep *ep, struct arq_link *link, uint64_t now)
     }
     packet_ep_set_timer(&ep->up, &link->timer, next);
     if (link->session.unfinished)
-        arq_ready(link);
+        list_attach(&link->ready, link->session.looks ? later : &ep->up.ready);
     list_detach(&link->blocked);
     if (link->session.blocked)
         list_attach(&link->blocked, &ep->blocked);
@@ -187,7 +188,9 @@ void arq_run(struct arq_ep *ep, uint64_t looked)
 {
     uint64_t now = looked ? looked : clock_ns();
     bool old = looked;
+    struct list later;
 
+    list_init(&later);
     ep->up.running = true;
     if (!list_empty(&ep->up.arrived)) {
         take_arrived(ep, now);
@@ -200,9 +203,10 @@ void arq_run(struct arq_ep *ep, uint64_t looked)
         arq_receive_run(ep);
         for (; !list_empty(&ep->up.ready); old = true) {
             now = old ? clock_ns() : now;
-            run_link(ep, list_item(ep->up.ready.next, struct arq_link, ready), now);
+            run_link(ep, list_item(ep->up.ready.next, struct arq_link, ready), now, &later);
         }
     } while (packet_ep_has_saved(&ep->up));
+    list_join(&later, &ep->up.ready);
     ep->up.running = false;
 }
 
@@ -291,6 +295,8 @@ int arq_trywait(struct progress_source *source)
         return -FI_EAGAIN;
     now = (int64_t)clock_ns();
     acknowledge(ep, (uint64_t)now);
+    if (!list_empty(&ep->up.ready)) /* looks first */
+        return -FI_EAGAIN;
     /* Nothing may tell that the lower takes more. */
     latest = list_empty(&ep->blocked) ? TIMER_NEVER : now + NS_OF_MS;
     if (packet_ep_sleep(&ep->up, now, latest))

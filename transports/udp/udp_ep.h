@@ -55,6 +55,7 @@ struct udp_ep {
     /* Sending. */
     struct udp_batch *batch; /* posted with FI_MORE; NULL until there was one */
     bool gso;                /* UDP_SEGMENT: until it is refused */
+    void *train;             /* where the last one was gathered, or NULL */
     struct udp_known target; /* of a text address */
     struct udp_hot hot;
     struct udp_refusal refusal;

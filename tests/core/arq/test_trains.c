@@ -292,6 +292,27 @@ static void the_peers_room_bounds_trains(void **state)
     close_lone(session);
 }
 
+/* One that the peer's room would cut leaves whole if a look finds acknowledgements, else cut: at
+ * once where nothing is under way, whose end could come. */
+static void a_train_that_is_cut_waits_for_a_look(void **state)
+{
+    for (int found = 0; found < 2; found++) {
+        struct session_message messages[2] = {{.len = 20 * ROOM}, {.len = 40 * ROOM}};
+        struct session *session = lone_session();
+
+        session->limit = 30;
+        session_send(session, &messages[0]);
+        session_send(session, &messages[1]);
+        session_run(session, SECOND, SECOND);
+        assert_true(left.pieces == 20 && session->unfinished && session->looks);
+        if (found)
+            acknowledge(session, SECOND + MS, 20, (1 << 20) - 1);
+        session_run(session, SECOND + MS, SECOND);
+        assert_int_equal(left.pieces, found ? 49 : 30);
+        close_lone(session);
+    }
+}
+
 /* Of what is lost pieces leave as trains that are next to each other. */
 static void lost_pieces_leave_as_trains(void **state)
 {
@@ -744,6 +765,7 @@ int main(void)
         cmocka_unit_test(what_is_one_packet_leaves_as_one),
         cmocka_unit_test(the_window_bounds_trains),
         cmocka_unit_test(the_peers_room_bounds_trains),
+        cmocka_unit_test(a_train_that_is_cut_waits_for_a_look),
         cmocka_unit_test(lost_pieces_leave_as_trains),
         cmocka_unit_test(after_a_timeout_one_packet_leaves),
         cmocka_unit_test(a_path_that_takes_less_cuts_anew),
