@@ -3,11 +3,16 @@
 
 #include <netinet/udp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/base/iov.h"
+
 enum {
     IOV_MAX_OF_KERNEL = 1024,
+    MANY_SEGMENTS = 8, /* of a run: more are put together */
+    ALIGN = 64,
     CONTROL_SIZE = CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(struct in6_pktinfo)),
 };
 
@@ -25,7 +30,14 @@ struct leaving {
     struct iovec iov[IOV_MAX_OF_KERNEL];
     size_t iov_count;
     union notes notes[DATAGRAM_BATCH_MAX];
+    size_t together; /* bytes of the memory that are in use */
 };
+
+void datagram_memory(void **memory)
+{
+    if (!*memory)
+        *memory = aligned_alloc(ALIGN, DATAGRAM_MEMORY);
+}
 
 static const struct datagram *at(const struct datagrams *datagrams, unsigned i)
 {
@@ -99,6 +111,21 @@ static struct iovec *add_segments(struct iovec *first, struct iovec *end,
     return end;
 }
 
+/* Makes one segment of those of a run, if there is memory. Returns their end. */
+static struct iovec *put_together(struct leaving *leaving, char *memory, struct iovec *first,
+                                  struct iovec *end)
+{
+    size_t count = (size_t)(end - first), bytes = iov_bytes(first, count);
+    char *start = memory + leaving->together;
+
+    if (!memory || count <= MANY_SEGMENTS || bytes > DATAGRAM_MEMORY - leaving->together)
+        return end;
+    iov_gather(first, count, 0, start, bytes);
+    leaving->together += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    *first = (struct iovec){start, bytes};
+    return first + 1;
+}
+
 /* The next message: a run. False: there is no room for its segments. */
 static bool add_run(struct leaving *leaving, const struct datagrams *left, unsigned run)
 {
@@ -118,6 +145,8 @@ static bool add_run(struct leaving *leaving, const struct datagrams *left, unsig
     }
     for (unsigned i = 0; i < run; i++)
         end = add_segments(iov, end, at(left, i));
+    if (run > 1)
+        end = put_together(leaving, left->memory, iov, end);
     header->msg_iov = iov;
     header->msg_iovlen = (size_t)(end - iov);
     if (first->from)
@@ -135,7 +164,7 @@ static void gather(struct leaving *leaving, const struct datagrams *datagrams, b
     struct datagrams left = *datagrams;
 
     leaving->count = 0;
-    leaving->iov_count = 0;
+    leaving->iov_count = leaving->together = 0;
     while (left.count) {
         unsigned run = cut ? datagrams_run(&left) : 1;
 

@@ -22,9 +22,10 @@
 #endif
 
 enum {
-    DATAGRAM_IOV = 8,              /* segments of memory of one datagram */
-    DATAGRAM_BATCH_MAX = 64,       /* datagrams; no kernel cuts a run into more */
-    DATAGRAM_RUN_BYTES_MAX = 65000 /* of a run: with headers below what a length field can say */
+    DATAGRAM_IOV = 8,               /* segments of memory of one datagram */
+    DATAGRAM_BATCH_MAX = 64,        /* datagrams; no kernel cuts a run into more */
+    DATAGRAM_RUN_BYTES_MAX = 65000, /* of a run: with headers below what a length field can say */
+    DATAGRAM_MEMORY = 128 << 10,    /* bytes: runs of a batch of Ethernet's packets */
 };
 
 /* len: bytes of all segments. flow: datagrams of two flows never leave in one piece, nor do those
@@ -44,7 +45,13 @@ struct datagrams {
     size_t stride;
     unsigned count; /* DATAGRAM_BATCH_MAX at most */
     bool connected; /* the socket is, to where all of them go */
+    /* DATAGRAM_MEMORY bytes, in which runs of many segments are put together, as far as it goes:
+     * the kernel takes up to twice the time for these segments (docs/decisions). NULL: none. */
+    void *memory;
 };
+
+/* Makes it, if there is none yet, for a caller that keeps it; it is of malloc. */
+void datagram_memory(void **memory);
 
 /* How many from the first on may leave in one piece: of one destination and flow, all of the
  * length of the first but the last, which may be shorter, and none empty. At least 1. */

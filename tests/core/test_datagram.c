@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -126,6 +127,52 @@ static void what_left_together_arrives_one_by_one(void **state)
     send_and_compare(lengths, 7, true);
 }
 
+enum {
+    LONG = 9000,
+    LONGS = 20,
+    HEAD = 8
+};
+
+/* Runs of seven: memory for two of them. Each of a head and of payload that lies elsewhere. */
+static void runs_are_put_together_as_far_as_memory_goes(void **state)
+{
+    static char heads[LONGS][HEAD], payload[LONGS + LONG], came[LONG];
+    union addr from, to;
+    int out = open_socket(&from), in = open_socket(&to), room = 1 << 20;
+    struct datagrams all = {.first = &items[0].datagram, .stride = sizeof(*items), .count = LONGS};
+    char *memory;
+
+    assert_int_equal(setsockopt(in, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)), 0);
+    datagram_memory(&all.memory);
+    memory = all.memory;
+    assert_non_null(memory);
+    memset(memory, 0, DATAGRAM_MEMORY);
+    for (size_t i = 0; i < sizeof(payload); i++)
+        payload[i] = (char)(i * 11);
+    for (int i = 0; i < LONGS; i++) {
+        memset(heads[i], 'a' + i, HEAD);
+        items[i].datagram = (struct datagram){
+            .to = to,
+            .len = LONG,
+            .count = 2,
+            .iov = {{heads[i], HEAD}, {payload + i, LONG - HEAD}},
+        };
+    }
+    assert_int_equal(datagrams_send(out, &all, true, NULL), LONGS);
+    assert_memory_equal(memory, heads[0], HEAD);
+    assert_memory_equal(memory + 6 * LONG + HEAD, payload + 6, LONG - HEAD);
+    for (int i = 0; i < LONGS; i++) {
+        assert_int_equal(recv(in, came, sizeof(came), MSG_DONTWAIT), LONG);
+        assert_memory_equal(came, heads[i], HEAD);
+        assert_memory_equal(came + HEAD, payload + i, LONG - HEAD);
+    }
+    datagram_memory(&all.memory); /* there is one */
+    assert_ptr_equal(all.memory, memory);
+    free(memory);
+    close(in);
+    close(out);
+}
+
 static void a_piece_that_is_refused_is_named(void **state)
 {
     unsigned refused = 0;
@@ -147,6 +194,7 @@ int main(void)
         cmocka_unit_test(a_shorter_one_ends_a_run),
         cmocka_unit_test(a_run_is_no_longer_than_a_datagram_may_be),
         cmocka_unit_test(what_left_together_arrives_one_by_one),
+        cmocka_unit_test(runs_are_put_together_as_far_as_memory_goes),
         cmocka_unit_test(a_piece_that_is_refused_is_named),
     };
 

@@ -96,11 +96,14 @@ void udp_batch_flush(struct udp_ep *ep)
     struct udp_batch *batch = ep->batch;
     unsigned tries = 0, refused;
 
+    if (batch->count > 1)
+        datagram_memory(&ep->memory);
     while (batch->first < batch->count) {
         const struct datagrams left = {
             .first = &batch->sends[batch->first].datagram,
             .stride = sizeof(*batch->sends),
             .count = batch->count - batch->first,
+            .memory = ep->memory,
         };
         int rc = datagrams_send(ep->main.fd, &left, ep->gso, &refused);
         int err = errno;

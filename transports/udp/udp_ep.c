@@ -203,7 +203,7 @@ static void free_ep(struct udp_ep *ep)
     if (ep->errors_fd >= 0)
         close(ep->errors_fd);
     free(ep->batch);
-    free(ep->train);
+    free(ep->memory);
     free(ep);
 }
 

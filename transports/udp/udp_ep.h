@@ -55,7 +55,7 @@ struct udp_ep {
     /* Sending. */
     struct udp_batch *batch; /* posted with FI_MORE; NULL until there was one */
     bool gso;                /* UDP_SEGMENT: until it is refused */
-    void *train;             /* where the last one was gathered, or NULL */
+    void *memory;            /* of datagrams that leave together; NULL until there were some */
     struct udp_known target; /* of a text address */
     struct udp_hot hot;
     struct udp_refusal refusal;

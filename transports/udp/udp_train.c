@@ -3,7 +3,6 @@
  * kernel or the device cuts (UDP_SEGMENT). */
 #include <errno.h>
 #include <netinet/udp.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rdma/fi_errno.h>
@@ -14,9 +13,7 @@
 #include "transports/udp/udp_ep.h"
 
 enum {
-    TRIES = 8,       /* of a call that fails for what was sent before */
-    LONGEST = 65536, /* bytes: none that the kernel takes are more */
-    ALIGN = 64,
+    TRIES = 8 /* of a call that fails for what was sent before */
 };
 
 /* The note to the kernel of how long each datagram is. */
@@ -33,11 +30,10 @@ static struct iovec gather(struct udp_ep *ep, const struct train *train)
 
     if (train->count == 1)
         return *train->iov;
-    if (!ep->train && train->len <= LONGEST)
-        ep->train = aligned_alloc(ALIGN, LONGEST);
-    if (ep->train && train->len <= LONGEST) {
-        whole.iov_base = ep->train;
-        iov_gather(train->iov, train->count, 0, ep->train, train->len);
+    datagram_memory(&ep->memory);
+    if (ep->memory && train->len <= DATAGRAM_MEMORY) {
+        whole.iov_base = ep->memory;
+        iov_gather(train->iov, train->count, 0, ep->memory, train->len);
     }
     return whole;
 }

@@ -69,6 +69,7 @@ struct uet_nic {
     union addr addr;
     uint32_t packet;
     struct pcap_flow *flow;
+    void *together;  /* memory for packets that leave so; NULL until there were some */
     unsigned burst;  /* reads to ask for at once */
     unsigned streak; /* looks, one after the other, that found a packet */
     unsigned alone;  /* packets that came alone, one after the other */
@@ -259,6 +260,7 @@ void uet_nic_close(struct uet_nic *nic)
     uet_entropy_close(nic->entropy);
     uet_ways_close(nic->ways);
     free(nic->read);
+    free(nic->together);
     free(nic);
 }
 
@@ -370,10 +372,17 @@ bool uet_nic_flush(struct uet_nic *nic)
 {
     unsigned run, tries = 0;
 
+    if (outbox_waiting(&nic->outbox) > 1)
+        datagram_memory(&nic->together);
     while (outbox_waiting(&nic->outbox)) {
         const struct leaving *first = outbox_first(&nic->outbox);
-        const struct datagrams left = {&first->datagram, sizeof(*first), same_source(nic),
-                                       first->source == HOT};
+        const struct datagrams left = {
+            .first = &first->datagram,
+            .stride = sizeof(*first),
+            .count = same_source(nic),
+            .connected = first->source == HOT,
+            .memory = nic->together,
+        };
         int rc = datagrams_send(socket_of(nic, first), &left, nic->gso, &run);
 
         if (rc == 1 && outbox_waiting(&nic->outbox) == 1 && !left.connected)
