@@ -99,11 +99,11 @@ static inline struct shm_ep *shm_ep_of(struct fid_ep *fid)
 }
 
 /* A message of a post was published, with a body of so many bytes. In a burst, of several posts
- * between two rounds, the sender asks for a line ahead of it. */
+ * between two rounds, the sender asks for lines ahead of it. */
 static inline void shm_ep_sent(struct shm_ep *ep, const struct shm_tx *tx, size_t bytes)
 {
-    if (!ep->idle && bytes <= SHM_BODY_LINE)
-        shm_tx_ahead(tx);
+    if (!ep->idle)
+        shm_tx_ahead(tx, shm_lines_of(bytes));
     ep->idle = 0;
 }
 

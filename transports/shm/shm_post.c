@@ -188,6 +188,8 @@ static inline void publish(struct making *making, char *body, struct shm_head he
         gather(body, making->post, making->len);
     }
     shm_tx_publish(&making->link->tx, head);
+    if (head.flags & SHM_IN_BULK && making->len < SHM_STORE_LEAST && !making->ep->idle)
+        shm_tx_bulk_ahead(&making->link->tx, making->len);
     shm_ep_sent(making->ep, &making->link->tx, head.bytes);
     shm_link_notify(making->link);
 }

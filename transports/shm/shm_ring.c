@@ -143,6 +143,16 @@ void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len)
     tx->bulk_pos = pos + rounded(len);
 }
 
+void shm_tx_bulk_ahead(const struct shm_tx *tx, size_t len)
+{
+    size_t at = tx->bulk_pos % SHM_BULK;
+
+    if (tx->bulk_limit - tx->bulk_pos < rounded(len) || at + len > tx->bulk_pages)
+        return;
+    for (size_t i = 0; i < len; i += SHM_LINE)
+        shm_ask_for(tx->bulk + at + i);
+}
+
 bool shm_tx_bulk_is_empty(struct shm_tx *tx)
 {
     return refresh(tx) && tx->bulk_limit == tx->bulk_pos + SHM_BULK;

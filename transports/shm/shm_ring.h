@@ -16,7 +16,7 @@ enum {
     SHM_LINE = 64,
     SHM_LINES = 60,
     SHM_QUARTER = SHM_LINES / 4,
-    SHM_AHEAD = 3,         /* lines of a burst: as many as are on their way to the sender */
+    SHM_AHEAD = 2,         /* lines of a burst, that are on their way to the sender */
     SHM_MESSAGE_LINES = 4, /* of one message, at most */
     SHM_HALF = 4096,       /* bytes of lines and credits for one direction: a page */
     SHM_BULK = 256 << 10,  /* bytes of bulk for one direction */
@@ -139,15 +139,9 @@ static inline void shm_tx_publish_line(struct shm_tx *tx, char *line, struct shm
     }
 }
 
-/* Asks for a line some messages ahead, which the receiver has given back: it keeps none of those
- * that the sender has credits for. */
-static inline void shm_tx_ahead(const struct shm_tx *tx)
+/* Has the line come to this core, to be written. */
+static inline void shm_ask_for(const char *line)
 {
-    unsigned at = tx->at + SHM_AHEAD;
-    const char *line = tx->lines + (at < SHM_LINES ? at : at - SHM_LINES) * SHM_LINE;
-
-    if (tx->limit - tx->pos <= SHM_AHEAD)
-        return;
 #if defined(__x86_64__)
     /* The compiler's own is one to read, unless told that each CPU has this: those that have not
      * take it for no operation. */
@@ -157,10 +151,26 @@ static inline void shm_tx_ahead(const struct shm_tx *tx)
 #endif
 }
 
+/* Asks for the lines of a message like the last, of so many, some ahead. The receiver has given
+ * them back: it keeps none of those that the sender has credits for. */
+static inline void shm_tx_ahead(const struct shm_tx *tx, unsigned lines)
+{
+    unsigned at = tx->at + lines + SHM_AHEAD;
+
+    if (tx->limit - tx->pos < 2 * lines + SHM_AHEAD)
+        return;
+    do {
+        shm_ask_for(tx->lines + (at < SHM_LINES ? at : at - SHM_LINES) * SHM_LINE);
+        at++;
+    } while (--lines);
+}
+
 /* Room for len bytes (at most SHM_CHUNK) in one piece, or NULL. *pos is what the message says. */
 char *shm_tx_bulk(struct shm_tx *tx, size_t len, uint64_t *pos);
 /* They are written; to be called before the message that mentions them is published. */
 void shm_tx_bulk_commit(struct shm_tx *tx, uint64_t pos, size_t len);
+/* Asks for the lines of the next payload, if it is as long as the last one. */
+void shm_tx_bulk_ahead(const struct shm_tx *tx, size_t len);
 /* They are consumed, all of them, as the credits say, which it looks at. */
 bool shm_tx_bulk_is_empty(struct shm_tx *tx);
 
