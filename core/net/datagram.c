@@ -115,10 +115,14 @@ static struct iovec *add_segments(struct iovec *first, struct iovec *end,
 static struct iovec *put_together(struct leaving *leaving, char *memory, struct iovec *first,
                                   struct iovec *end)
 {
-    size_t count = (size_t)(end - first), bytes = iov_bytes(first, count);
-    char *start = memory + leaving->together;
+    size_t count = (size_t)(end - first), bytes;
+    char *start;
 
-    if (!memory || count <= MANY_SEGMENTS || bytes > DATAGRAM_MEMORY - leaving->together)
+    if (!memory || count <= MANY_SEGMENTS)
+        return end;
+    start = memory + leaving->together;
+    bytes = iov_bytes(first, count);
+    if (bytes > DATAGRAM_MEMORY - leaving->together)
         return end;
     iov_gather(first, count, 0, start, bytes);
     leaving->together += (bytes + ALIGN - 1) / ALIGN * ALIGN;

@@ -22,33 +22,35 @@ union cut {
     char bytes[CMSG_SPACE(sizeof(uint16_t))];
 };
 
-/* The train as one segment, if there is memory for it: the kernel copies many small ones in up to
- * twice the time that this copy and its own take (docs/decisions). */
-static struct iovec gather(struct udp_ep *ep, const struct train *train)
+/* The train in one segment, whole, if there is memory for it: the kernel copies many small ones in
+ * up to twice the time that this copy and its own take (docs/decisions). */
+static struct train gather(struct udp_ep *ep, const struct train *train, struct iovec *whole)
 {
-    struct iovec whole = {.iov_len = train->len};
+    struct train gathered = *train;
 
-    if (train->count == 1)
-        return *train->iov;
+    if (train->count == 1 || train->len > DATAGRAM_MEMORY)
+        return gathered;
     datagram_memory(&ep->memory);
-    if (ep->memory && train->len <= DATAGRAM_MEMORY) {
-        whole.iov_base = ep->memory;
-        iov_gather(train->iov, train->count, 0, ep->memory, train->len);
-    }
-    return whole;
+    if (!ep->memory)
+        return gathered;
+    *whole = (struct iovec){ep->memory, train->len};
+    iov_gather(train->iov, train->count, 0, ep->memory, train->len);
+    gathered.iov = whole;
+    gathered.count = 1;
+    return gathered;
 }
 
 /* By the main socket; to NULL: by that of the hot peer. */
 static ssize_t call_kernel(const struct udp_ep *ep, const struct train *train,
-                           const struct iovec *whole, const struct sockaddr *to)
+                           const struct sockaddr *to)
 {
     uint16_t segment = (uint16_t)train->segment;
     union cut cut;
     struct msghdr header = {
         .msg_name = (void *)(uintptr_t)to,
         .msg_namelen = to ? addr_size(to) : 0,
-        .msg_iov = (struct iovec *)(uintptr_t)(whole->iov_base ? whole : train->iov),
-        .msg_iovlen = whole->iov_base ? 1 : train->count,
+        .msg_iov = (struct iovec *)(uintptr_t)train->iov,
+        .msg_iovlen = train->count,
         .msg_control = cut.bytes,
         .msg_controllen = sizeof(cut.bytes),
     };
@@ -85,12 +87,11 @@ static ssize_t refused(struct udp_ep *ep, const struct train *train, int err)
 static ssize_t send_train(struct udp_ep *ep, const struct train *train, const struct sockaddr *to)
 {
     bool hot = udp_hot_is(&ep->hot, to);
-    const struct iovec whole = gather(ep, train);
-    ssize_t rc = call_kernel(ep, train, &whole, hot ? NULL : to);
+    ssize_t rc = call_kernel(ep, train, hot ? NULL : to);
 
     if (rc < 0 && hot && !udp_is_full(errno)) {
         udp_hot_cool(&ep->hot);
-        rc = call_kernel(ep, train, &whole, to);
+        rc = call_kernel(ep, train, to);
     }
     /* The kernel tells of an earlier datagram's end with the next call, once. */
     for (int i = 0; rc < 0 && i < TRIES && !udp_is_full(errno) && ep->base.eq; i++) {
@@ -98,7 +99,7 @@ static ssize_t send_train(struct udp_ep *ep, const struct train *train, const st
 
         if (!udp_errors_read(ep))
             return refused(ep, train, err);
-        rc = call_kernel(ep, train, &whole, to);
+        rc = call_kernel(ep, train, to);
     }
     if (rc < 0)
         return refused(ep, train, errno);
@@ -112,6 +113,8 @@ static ssize_t send_train(struct udp_ep *ep, const struct train *train, const st
 static ssize_t send_locked(struct udp_ep *ep, const struct train *train)
 {
     const struct sockaddr *to = udp_target(ep, train->peer, 0);
+    struct train gathered;
+    struct iovec whole;
 
     if (progress_forked(ep->base.binding.progress))
         return -FI_EOPBADSTATE;
@@ -121,7 +124,10 @@ static ssize_t send_locked(struct udp_ep *ep, const struct train *train)
         return -FI_ENOSYS;
     if (udp_batch_waiting(ep->batch))
         udp_batch_flush(ep);
-    return udp_batch_waiting(ep->batch) ? -FI_EAGAIN : send_train(ep, train, to);
+    if (udp_batch_waiting(ep->batch))
+        return -FI_EAGAIN;
+    gathered = gather(ep, train, &whole);
+    return send_train(ep, &gathered, to);
 }
 
 static ssize_t post_train(void *lower, const struct train *train)
