@@ -180,11 +180,20 @@ static ssize_t send_to(struct conf_ep *from, fi_addr_t to, void *local, uint64_t
     return fi_tsendmsg(from->ep, &msg, flags);
 }
 
+/* The same of fi_tsend, which takes the endpoint's flags. */
+static ssize_t send_by_default(struct conf_ep *from, fi_addr_t to, void *local, uint64_t tag,
+                               uint64_t flags)
+{
+    flags |= FI_TRANSMIT;
+    conf_check(!fi_control(&from->ep->fid, FI_SETOPSFLAG, &flags), "FI_SETOPSFLAG");
+    return fi_tsend(from->ep, local, SMALL, NULL, to, tag, local);
+}
+
 /* To a domain that makes no progress: complete is only what is in place. */
-static void not_before_it_is_there(void)
+static void complete_when_there(ssize_t (*send)(struct conf_ep *from, fi_addr_t to, void *local,
+                                                uint64_t tag, uint64_t flags))
 {
     static const uint64_t levels[] = {0, FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE};
-    conf_need("DELIVERY_COMPLETE");
     struct conf_pair *p[] = {conf_pair_open((struct conf_want){0}),
                              conf_pair_open((struct conf_want){0})};
     struct conf_ep *from = &p[0]->a, *at = &p[1]->b;
@@ -197,7 +206,7 @@ static void not_before_it_is_there(void)
         memset(in, 0, sizeof in);
         conf_fill(out, sizeof out, i + 1);
         conf_post(p[1], fi_trecv(at->ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, i, 0, in));
-        while ((rc = send_to(from, to, out, i, levels[i] | FI_COMPLETION)) == -FI_EAGAIN) {
+        while ((rc = send(from, to, out, i, levels[i] | FI_COMPLETION)) == -FI_EAGAIN) {
             conf_drive_pair(p[0]);
             conf_drive_pair(p[1]);
         }
@@ -215,6 +224,19 @@ static void not_before_it_is_there(void)
     }
     conf_pair_close(p[0]);
     conf_pair_close(p[1]);
+}
+
+static void not_before_it_is_there(void)
+{
+    conf_need("DELIVERY_COMPLETE");
+    complete_when_there(send_to);
+}
+
+static void not_before_it_is_there_by_default(void)
+{
+    conf_need("DELIVERY_COMPLETE");
+    conf_need("flags_at_run_time");
+    complete_when_there(send_by_default);
 }
 
 static void match_complete(void)
@@ -493,6 +515,7 @@ const struct conf_case conf_flags_cases[] = {
     {"flags: FI_DELIVERY_COMPLETE is true", delivered},
     {"flags: FI_COMMIT_COMPLETE", commit_complete},
     {"flags: not complete before it is there", not_before_it_is_there},
+    {"flags: not complete before it is there, by default", not_before_it_is_there_by_default},
     {"flags: FI_MATCH_COMPLETE is refused", match_complete},
     {"flags: FI_INJECT frees the buffer at once", inject_flag},
     {"flags: FI_FENCE", fence},
