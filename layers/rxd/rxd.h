@@ -22,13 +22,14 @@
 
 enum {
     RXD_INJECT = 1024,
-    RXD_FIRST = 2048,       /* bytes with the request of what is larger than a packet */
-    RXD_CORK = 4,           /* packets with the lower, behind which small requests are gathered */
-    RXD_PARTS = 64,         /* places that a packet in the lower's memory is in, at most */
-    RXD_AHEAD = 2 << 20,    /* bytes asked for in advance, of few packets fewer */
-    RXD_DIRECT = 1024,      /* bytes of a packet from which on they are not copied into it */
-    RXD_WINDOW = 128,       /* ordered packets that a peer may send beyond those carried out */
-    RXD_UNASKED = 64 << 10, /* bytes behind a message that come, or leave, unasked, at most */
+    RXD_FIRST = 2048,        /* bytes with the request of what is larger than a packet */
+    RXD_LEAD = 512,          /* the same where others follow in the request's own train */
+    RXD_CORK = 4,            /* packets with the lower, behind which small requests are gathered */
+    RXD_PARTS = 64,          /* places that a packet in the lower's memory is in, at most */
+    RXD_AHEAD = 2 << 20,     /* bytes asked for in advance, of few packets fewer */
+    RXD_DIRECT = 1024,       /* bytes of a packet from which on they are not copied into it */
+    RXD_WINDOW = 128,        /* ordered packets that a peer may send beyond those carried out */
+    RXD_UNASKED = 128 << 10, /* bytes behind a message that come, or leave, unasked, at most */
     RXD_FIELDS_MOST = 8 + 8 + 4, /* of a message: tag, data, context */
     RXD_WHOLE = 16 << 10,        /* bytes that leave with their request, if need be as a train */
 };
@@ -341,13 +342,24 @@ size_t rxd_piece(struct message_move *move, size_t len);
 void rxd_pull(struct message_taker *taker);
 /* Do messages of several packets leave together, to that peer? */
 bool rxd_makes_trains(const struct rxd_peer *peer);
-/* How many bytes may leave behind a message that is posted, unasked. */
-size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
-/* Packets for so many, into an empty list, each of as many bytes as the result says; 0: there is no
- * memory for them. */
-size_t rxd_follow_reserve(const struct rxd_op *op, size_t follows, struct list *packets);
-/* Queues them, with bytes from op's move on, behind its request. */
-void rxd_follow(struct rxd_op *op, size_t follows, size_t room, struct list *packets);
+
+/* Bytes that leave behind a message, unasked. */
+struct rxd_follow {
+    size_t most; /* 0: none do */
+    size_t room; /* of a packet, if they are all that it has */
+    bool trains; /* such packets are trains, the first of which begins with the request */
+};
+
+/* What may leave so behind a message that is posted. */
+struct rxd_follow rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
+/* How many do, of `left` that are behind a request of so many bytes. */
+size_t rxd_follow_len(const struct rxd_follow *follow, size_t request, size_t left);
+/* Packets for so many, into an empty list. False: there is no memory for them. */
+bool rxd_follow_reserve(struct rxd_peer *peer, const struct rxd_follow *follow, size_t request,
+                        size_t len, struct list *packets);
+/* Queues them, with bytes from op's move on, behind its request, which is the last packet. */
+void rxd_follow(struct rxd_op *op, const struct rxd_follow *follow, size_t len,
+                struct list *packets);
 /* DATA, whose payload is in the record, or in several places. */
 const char *rxd_take_data(struct rxd_peer *peer, const struct rxd_record *record);
 const char *rxd_take_parts(struct rxd_peer *peer, const struct rxd_record *record,

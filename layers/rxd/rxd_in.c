@@ -21,7 +21,7 @@ struct incoming {
     struct rxd_records records;
     fi_addr_t src; /* as the lower told */
     uint32_t sequence;
-    /* A packet of one DATA or FOLLOW: the places that its bytes are in; else none. */
+    /* A packet that ends with one DATA or FOLLOW: the places that its bytes are in; else none. */
     const struct iovec *parts;
     size_t part_count;
     const struct rxd_record *data;
@@ -297,12 +297,16 @@ static bool is_free(struct rxd_peer *peer)
            (peer->following || !message_is_full(peer->base.ep));
 }
 
-/* The packet whose turn it is. False: its peer has broken, or there is more to be done later. */
-static bool read_next(struct rxd_peer *peer, struct rxd_records *records)
+/* The packet whose turn it is; incoming: it, if it has places of bytes behind the records, or NULL.
+ * False: its peer has broken, or there is more to be done later. */
+static bool read_next(struct rxd_peer *peer, struct rxd_records *records,
+                      const struct incoming *incoming)
 {
     read_records(peer, records);
     if (records->at < records->len || !list_empty(&peer->base.broken))
         return false;
+    if (incoming)
+        read_parts(peer, incoming);
     peer->begun = 0;
     peer->next_in++;
     return true;
@@ -313,7 +317,7 @@ static void run_held(struct rxd_peer *peer)
     while (!list_empty(&peer->held) && is_free(peer)) {
         struct rxd_packet *packet = list_item(peer->held.next, struct rxd_packet, base.link);
 
-        if (packet->sequence != peer->next_in || !read_next(peer, &packet->rest))
+        if (packet->sequence != peer->next_in || !read_next(peer, &packet->rest, NULL))
             return;
         message_packet_put(&packet->base);
     }
@@ -368,12 +372,8 @@ static enum message_fate take_ordered(struct incoming *incoming)
             peer->begun < incoming->records.len ? peer->begun : incoming->records.len;
     if (incoming->sequence != peer->next_in || !list_empty(&peer->held) || !is_free(peer))
         return MESSAGE_KEPT;
-    if (incoming->parts) {
-        read_parts(peer, incoming);
-        peer->next_in++;
-    } else if (!read_next(peer, &incoming->records)) {
+    if (!read_next(peer, &incoming->records, incoming->parts ? incoming : NULL))
         return list_empty(&peer->base.broken) ? MESSAGE_KEPT : MESSAGE_OVER;
-    }
     if (peer->next_in - peer->told >= RXD_WINDOW / 4)
         message_peer_attend(&peer->base); /* it is to hear of it */
     return MESSAGE_OVER;
@@ -531,17 +531,17 @@ bool rxd_in_read_parts(void *arg, const struct iovec *parts, size_t count, uint6
     struct rxd_record record;
     struct incoming incoming = {.src = src, .parts = payload, .part_count = count, .data = &record};
     const uint8_t *raw = parts[0].iov_base;
-    const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
+    size_t first = parts[0].iov_len, len = iov_bytes(parts, count), before = RXD_HEAD_SIZE;
 
-    if (count > RXD_PARTS ||
-        !rxd_bytes_get(raw, parts[0].iov_len, iov_bytes(parts, count), &record))
+    if (count > RXD_PARTS || (!rxd_bytes_get(raw, first, len, &record) &&
+                              !(before = rxd_led_bytes_get(raw, first, len, &record))))
         return read_whole(ep, parts, count, src);
     if (!ep->base.buckets)
         return true; /* as above */
     memcpy(payload, parts, count * sizeof(*parts));
-    payload[0].iov_base = (char *)payload[0].iov_base + heads;
-    payload[0].iov_len -= heads;
-    switch (take_packet(ep, raw, parts[0].iov_len, &incoming)) {
+    payload[0].iov_base = (char *)payload[0].iov_base + before + RXD_RECORD_SIZE;
+    payload[0].iov_len -= before + RXD_RECORD_SIZE;
+    switch (take_packet(ep, raw, before, &incoming)) {
     case MESSAGE_OVER: return true;
     case MESSAGE_LATER: return false;
     default: return read_whole(ep, parts, count, src); /* it comes too early, so it is copied */

@@ -5,6 +5,11 @@
 #include "core/base/seam.h"
 #include "layers/rxd/rxd.h"
 
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 size_t rxd_slice(const struct iovec *iov, size_t count, size_t at, size_t len, struct iovec *slices)
 {
     size_t used = 0;
@@ -112,55 +117,86 @@ size_t rxd_piece(struct message_move *move, size_t len)
 
 /* Where more is under way, a question costs no time, and the window is for requests; so is half of
  * it in any case. */
-size_t rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
+struct rxd_follow rxd_may_follow(const struct rxd_peer *peer, const struct op *post)
 {
-    size_t most = (size_t)peer->unasked * RXD_UNASKED_UNIT, window, train;
-    struct packet_room room;
+    struct rxd_follow follow = {.most = (size_t)peer->unasked * RXD_UNASKED_UNIT};
     uint32_t used = peer->next_out - peer->acked + 1;
+    struct packet_room room;
+    size_t window, train;
 
-    if (!most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
+    if (!follow.most || !peer->theirs || peer->known != RXD_KNOWS_US || post->flags & FI_FENCE ||
         peer->in_flight >= RXD_CORK || !list_empty(&peer->ordered) || used >= RXD_WINDOW / 2)
-        return 0;
+        return (struct rxd_follow){0};
     room = room_to(&peer->base);
-    window = (RXD_WINDOW / 2 - used) * piece_of(&peer->base, &room);
-    if (most > RXD_UNASKED)
-        most = RXD_UNASKED;
-    most = most < window ? most : window;
-    /* The rest of the last train is asked for with what is behind it. */
-    train = train_of(&peer->base, &room);
-    return train && most > train && post->len > RXD_FIRST + most ? most / train * train : most;
+    train = rxd_ep_of(peer->base.ep)->gathers ? train_of(&peer->base, &room) : 0;
+    follow.trains = train;
+    follow.room = train ? train : piece_of(&peer->base, &room);
+    window = (RXD_WINDOW / 2 - used) * follow.room;
+    follow.most = lesser(lesser(follow.most, RXD_UNASKED), window);
+    return follow;
 }
 
-size_t rxd_follow_reserve(const struct rxd_op *op, size_t follows, struct list *packets)
+/* Bytes in the request's own packet. */
+static size_t along(const struct rxd_follow *follow, size_t request)
 {
-    size_t room = rxd_piece_room(&op->base.move);
+    return follow->trains && follow->room > request ? follow->room - request : 0;
+}
 
-    for (size_t at = 0; at < follows; at += room) {
-        struct message_packet *packet = message_packet_get(op->base.handle.peer);
+/* The rest of the last train is asked for with what is behind it. */
+size_t rxd_follow_len(const struct rxd_follow *follow, size_t request, size_t left)
+{
+    size_t first = along(follow, request);
+
+    if (left <= follow->most || !first)
+        return lesser(left, follow->most);
+    return follow->most < first ? follow->most
+                                : follow->most - (follow->most - first) % follow->room;
+}
+
+bool rxd_follow_reserve(struct rxd_peer *peer, const struct rxd_follow *follow, size_t request,
+                        size_t len, struct list *packets)
+{
+    for (size_t at = along(follow, request); at < len; at += follow->room) {
+        struct message_packet *packet = message_packet_get(&peer->base);
 
         if (!packet) {
             message_packets_put(packets);
-            return 0;
+            return false;
         }
         list_attach(&packet->link, packets);
     }
-    return room;
+    return true;
 }
 
-void rxd_follow(struct rxd_op *op, size_t follows, size_t room, struct list *packets)
+/* Returns how many. */
+static size_t put_follow(struct rxd_packet *packet, struct rxd_op *op, size_t len)
 {
     struct message_move *move = &op->base.move;
-    struct rxd_record record = {.kind = RXD_FOLLOW, .id = message_handle_id(&op->base.handle)};
+    struct rxd_record record = {.kind = RXD_FOLLOW,
+                                .id = message_handle_id(&op->base.handle),
+                                .size = move->at,
+                                .len = len};
 
-    op->unasked = move->at;
-    for (; follows; follows -= record.len) {
+    put_piece(packet, move, &record);
+    move->at = move->limit = move->at + len;
+    return len;
+}
+
+void rxd_follow(struct rxd_op *op, const struct rxd_follow *follow, size_t len,
+                struct list *packets)
+{
+    struct rxd_peer *peer = rxd_peer_of(op->base.handle.peer);
+    struct rxd_packet *request = list_item(peer->ordered.prev, struct rxd_packet, base.link);
+    size_t first = along(follow, request->base.len);
+
+    op->unasked = op->base.move.at;
+    if (first)
+        len -= put_follow(request, op, lesser(first, len));
+    while (len) {
         struct message_packet *packet = list_item(packets->next, struct message_packet, link);
 
         list_detach(&packet->link);
-        record.size = move->at;
-        record.len = follows < room ? follows : room;
-        put_piece(rxd_out_behind(rxd_peer_of(move->peer), packet), move, &record);
-        move->at = move->limit = move->at + record.len;
+        len -= put_follow(rxd_out_behind(peer, packet), op, lesser(follow->room, len));
     }
 }
 

@@ -135,37 +135,39 @@ static bool is_whole(const struct rxd_peer *peer, const struct op *post)
 /* Bytes that go with a request: all that fit, or a little of a larger one. The rest is read, leaves
  * right behind it, or is asked for, and a small packet is there sooner than a large one; over
  * several rails nothing else could leave while the large one takes one of them. */
-static void divide(struct rxd_peer *peer, const struct op *post, struct rxd_record *record,
-                   struct rxd_lent *lent)
+static struct rxd_follow divide(struct rxd_peer *peer, const struct op *post,
+                                struct rxd_record *record, struct rxd_lent *lent)
 {
+    struct rxd_follow follow = {.most = 0};
     struct rxd_ep *ep = rxd_ep_of(peer->base.ep);
     bool message = record->kind == RXD_MSG;
-    size_t room = ep->room - rxd_record_size(record), left;
+    size_t room = ep->room - rxd_record_size(record), first;
 
     record->size = record->len = post->len;
     if (__builtin_expect(post->len <= room, 1) || is_whole(peer, post))
-        return;
-    if ((!message && !ep->stops) || !rxd_read_lend(peer, post, record, lent))
-        record->follows = message ? (uint32_t)rxd_may_follow(peer, post) : 0;
-    if (record->follows)
+        return follow;
+    if (((!message && !ep->stops) || !rxd_read_lend(peer, post, record, lent)) && message)
+        follow = rxd_may_follow(peer, post);
+    if (follow.most)
         record->flags |= RXD_FOLLOWED;
     room = ep->room - rxd_record_size(record);
-    record->len = room < RXD_FIRST ? room : RXD_FIRST;
-    left = post->len - record->len;
-    if (record->follows > left)
-        record->follows = (uint32_t)left;
+    first = follow.trains ? RXD_LEAD : RXD_FIRST;
+    record->len = room < first ? room : first;
+    record->follows = (uint32_t)rxd_follow_len(&follow, rxd_record_size(record) + record->len,
+                                               post->len - record->len);
+    return follow;
 }
 
-/* Packets for the bytes that follow; as many of each as the result. Without memory none follow. */
-static size_t reserve(const struct rxd_op *op, struct rxd_record *record, struct list *packets)
+/* Packets for the bytes that follow. Without memory none do. */
+static void reserve(struct rxd_peer *peer, const struct rxd_follow *follow,
+                    struct rxd_record *record, struct list *packets)
 {
-    size_t room = rxd_follow_reserve(op, record->follows, packets);
+    size_t request = rxd_record_size(record) + record->len;
 
-    if (!room) {
-        record->flags &= (uint8_t)~RXD_FOLLOWED;
-        record->follows = 0;
-    }
-    return room;
+    if (rxd_follow_reserve(peer, follow, request, record->follows, packets))
+        return;
+    record->flags &= (uint8_t)~RXD_FOLLOWED;
+    record->follows = 0;
 }
 
 /* A message or a write. */
@@ -174,7 +176,8 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
 {
     const struct op *post = posting->op;
     bool message = record->kind == RXD_MSG;
-    size_t len = post->len, room = 0;
+    size_t len = post->len;
+    struct rxd_follow follow;
     struct list behind;
     struct rxd_lent lent;
     bool answered, early;
@@ -183,7 +186,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
 
     list_init(&behind);
     lent.count = 0;
-    divide(peer, post, record, &lent);
+    follow = divide(peer, post, record, &lent);
     if (post->flags & OP_DELIVERED && message)
         record->flags |= RXD_WANTS_DONE;
     answered = message && record->len == len && !(record->flags & RXD_WANTS_DONE);
@@ -200,7 +203,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     record->id = message_handle_id(&op->base.handle);
     op->base.move.direct = record->len < len && rxd_ep_of(peer->base.ep)->gathers;
     if (record->follows)
-        room = reserve(op, record, &behind);
+        reserve(peer, &follow, record, &behind);
     payload = put_request(op, post, record, early);
     if (!payload) {
         message_packets_put(&behind);
@@ -212,7 +215,7 @@ static ssize_t start_bytes(struct rxd_peer *peer, const struct message_posting *
     message_op_copy_segments(&op->base, post);
     op->base.move.at = op->base.move.limit = record->len;
     if (record->follows)
-        rxd_follow(op, record->follows, room, &behind);
+        rxd_follow(op, &follow, record->follows, &behind);
     return 0;
 }
 

@@ -464,3 +464,16 @@ const char *rxd_record_get(const uint8_t *raw, size_t left, bool ordered, struct
     wrong = check_places(record);
     return wrong ? wrong : check_sizes(record);
 }
+
+size_t rxd_led_bytes_get(const uint8_t *raw, size_t first, size_t len, struct rxd_record *record)
+{
+    struct rxd_record message;
+    size_t size, at;
+
+    if (first < RXD_HEAD_SIZE || raw[3] != RXD_ORDERED ||
+        rxd_record_get(raw + RXD_HEAD_SIZE, first - RXD_HEAD_SIZE, true, &message, &size) ||
+        message.kind != RXD_MSG || !message.follows)
+        return 0;
+    at = RXD_HEAD_SIZE + size;
+    return rxd_rest_get(raw + at, first - at, len - at, RXD_FOLLOW, record) ? at : 0;
+}

@@ -168,27 +168,38 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
     record->kind = (uint8_t)kind;
 }
 
+/* Are `left` bytes of a packet, of which the `first` are at raw, one record of bytes, DATA or FOLLOW,
+ * that rxd_record_get would take? Then that is *record, whose payload begins behind its head. */
+static inline bool rxd_rest_get(const uint8_t *raw, size_t first, size_t left, enum rxd_kind kind,
+                                struct rxd_record *record)
+{
+    size_t len = left - RXD_RECORD_SIZE;
+
+    if (first < RXD_RECORD_SIZE || len - 1 >= RXD_PAYLOAD_MAX ||
+        get32(raw) != ((uint32_t)kind | (uint32_t)len << 16))
+        return false;
+    rxd_record_init(record, kind);
+    record->id = get32(raw + 4);
+    record->size = get64(raw + 8);
+    record->len = len;
+    return record->size <= UINT64_MAX - len;
+}
+
 /* Has the packet, of which the `first` bytes of `len` are at raw, no introduction, and is all of it
  * one DATA or FOLLOW that rxd_record_get would take? Then that is *record, whose payload begins
  * behind both heads. */
 static inline bool rxd_bytes_get(const uint8_t *raw, size_t first, size_t len,
                                  struct rxd_record *record)
 {
-    const size_t heads = RXD_HEAD_SIZE + RXD_RECORD_SIZE;
-    const uint8_t *at = raw + RXD_HEAD_SIZE;
-    bool ordered;
-
-    if (first < heads || len - heads - 1 >= RXD_PAYLOAD_MAX || raw[3] & ~RXD_ORDERED)
+    if (first < RXD_HEAD_SIZE || raw[3] & ~RXD_ORDERED)
         return false;
-    ordered = raw[3];
-    if (get32(at) != ((ordered ? RXD_FOLLOW : RXD_DATA) | (uint32_t)(len - heads) << 16))
-        return false;
-    rxd_record_init(record, ordered ? RXD_FOLLOW : RXD_DATA);
-    record->id = get32(at + 4);
-    record->size = get64(at + 8);
-    record->len = len - heads;
-    return record->size <= UINT64_MAX - record->len;
+    return rxd_rest_get(raw + RXD_HEAD_SIZE, first - RXD_HEAD_SIZE, len - RXD_HEAD_SIZE,
+                        raw[3] ? RXD_FOLLOW : RXD_DATA, record);
 }
+
+/* Has it a message that bytes follow, which is all in the first bytes, and is the rest FOLLOW? Then
+ * that is *record, and head and message have so many bytes; else 0. */
+size_t rxd_led_bytes_get(const uint8_t *raw, size_t first, size_t len, struct rxd_record *record);
 
 /* The segments of a record, which was read from a packet; its bytes are still valid. */
 void rxd_segments(const struct rxd_record *record, struct fi_rma_iov segments[RXD_PLACES]);

@@ -91,6 +91,21 @@ static void check_lone(const uint8_t *raw, size_t size)
     must(record.size == lone.size && record.len == lone.len);
 }
 
+/* The same of one that begins with a message. */
+static void check_led(const uint8_t *raw, size_t size)
+{
+    struct rxd_record led, record;
+    size_t before = rxd_led_bytes_get(raw, size, size, &led), len;
+
+    if (!before)
+        return;
+    must(!rxd_record_get(raw + RXD_HEAD_SIZE, size - RXD_HEAD_SIZE, true, &record, &len));
+    must(record.kind == RXD_MSG && record.follows && before == RXD_HEAD_SIZE + len);
+    must(!rxd_record_get(raw + before, size - before, true, &record, &len));
+    must(len == size - before && record.kind == led.kind && record.flags == led.flags);
+    must(record.id == led.id && record.size == led.size && record.len == led.len);
+}
+
 static void check(const uint8_t *raw, size_t size)
 {
     struct rxd_head head = {0};
@@ -100,6 +115,7 @@ static void check(const uint8_t *raw, size_t size)
         return;
     check_head(&head);
     check_lone(raw, size);
+    check_led(raw, size);
     ordered = head.flags & RXD_ORDERED;
     for (size_t at = rxd_head_size(&head), len; at < size; at += len) {
         struct rxd_record record;

@@ -129,6 +129,8 @@ static void answers_wait_for_a_packet(void **state)
     bare_close(NULL);
 }
 
+static uint8_t copied[RXD_RECORD_SIZE + 5000];
+
 static size_t used(void)
 {
     return ep.base.packets.used;
@@ -137,24 +139,87 @@ static size_t used(void)
 /* Bytes are announced with a message, so all packets for them are there, or none is taken. */
 static void bytes_follow_if_all_have_packets(void **state)
 {
-    struct rxd_op op = {.base.handle.peer = &peer.base, .base.move.peer = &peer.base};
+    const size_t room = ROOM - RXD_RECORD_SIZE;
+    const struct rxd_follow follow = {.most = 8 * room, .room = room};
     struct list packets;
-    size_t room;
 
     open_with(2);
     list_init(&packets);
-    room = rxd_follow_reserve(&op, 1, &packets);
-    assert_int_equal(room, HEADS + ROOM - HEADS - RXD_RECORD_SIZE);
+    assert_true(rxd_follow_reserve(&peer, &follow, 20, 1, &packets));
     assert_int_equal(used(), 2);
     message_packets_put(&packets);
-    assert_int_equal(rxd_follow_reserve(&op, 2 * room + 1, &packets), 0);
+    assert_false(rxd_follow_reserve(&peer, &follow, 20, 2 * room + 1, &packets));
     assert_true(list_empty(&packets));
     assert_int_equal(used(), 1);
-    assert_int_equal(rxd_follow_reserve(&op, 2 * room, &packets), room);
+    assert_true(rxd_follow_reserve(&peer, &follow, 20, 2 * room, &packets));
     assert_int_equal(used(), 3);
     message_packets_put(&packets);
     assert_true(list_empty(&peer.base.broken));
     assert_int_equal(peer.next_out, 0); /* the request comes before them */
+    bare_close(NULL);
+}
+
+/* The first train has the request, too, and of a longer message only whole trains follow. */
+static void bytes_share_the_train_of_their_request(void **state)
+{
+    const struct rxd_follow follow = {.most = 1000, .room = 400, .trains = true};
+    const struct rxd_follow alone = {.most = 1000, .room = 400};
+    struct list packets;
+
+    open_with(2);
+    list_init(&packets);
+    assert_int_equal(rxd_follow_len(&follow, 100, 250), 250);
+    assert_int_equal(rxd_follow_len(&follow, 100, 1000), 1000);
+    assert_int_equal(rxd_follow_len(&follow, 100, 1001), 300 + 400);
+    assert_int_equal(rxd_follow_len(&follow, 400, 1001), 1000); /* no room in it */
+    assert_int_equal(rxd_follow_len(&alone, 100, 1001), 1000);
+    assert_true(rxd_follow_reserve(&peer, &follow, 100, 300, &packets));
+    assert_int_equal(used(), 1);
+    assert_true(rxd_follow_reserve(&peer, &follow, 100, 301, &packets));
+    assert_int_equal(used(), 2);
+    message_packets_put(&packets);
+    bare_close(NULL);
+}
+
+static void is_part(const struct list *item, size_t len, const uint8_t *from, size_t count)
+{
+    const struct rxd_packet *packet = list_item(item, struct rxd_packet, base.link);
+    struct rxd_record record;
+    size_t size;
+
+    assert_int_equal(packet->base.len, len);
+    assert_int_equal(packet->slice_count, 1);
+    assert_ptr_equal(packet->slices[0].iov_base, from);
+    assert_int_equal(packet->slices[0].iov_len, count);
+    memcpy(copied, packet->records + len - RXD_RECORD_SIZE, RXD_RECORD_SIZE);
+    assert_null(rxd_record_get(copied, sizeof(copied), true, &record, &size));
+    assert_int_equal(record.kind, RXD_FOLLOW);
+    assert_int_equal(record.len, count);
+}
+
+static void the_first_train_begins_with_the_request(void **state)
+{
+    static uint8_t memory[20000];
+    const struct rxd_follow follow = {.most = 20000, .room = 5000, .trains = true};
+    struct iovec iov = {memory, sizeof(memory)};
+    struct rxd_op op = {.base.handle.peer = &peer.base};
+    struct list packets;
+
+    open_with(2);
+    op.base.move = (struct message_move){.peer = &peer.base, .direct = true, .at = 100};
+    op.base.move.iov = &iov;
+    op.base.move.iov_count = 1;
+    list_init(&packets);
+    rxd_out_ordered(&peer, 200, false)->base.len = 200;
+    assert_true(rxd_follow_reserve(&peer, &follow, 200, 9800, &packets));
+    rxd_follow(&op, &follow, 9800, &packets);
+    is_part(peer.ordered.next, 200 + RXD_RECORD_SIZE, memory + 100, 4800);
+    is_part(peer.ordered.prev, RXD_RECORD_SIZE, memory + 4900, 5000);
+    assert_ptr_equal(peer.ordered.next->next, peer.ordered.prev);
+    assert_true(list_empty(&packets));
+    assert_int_equal(op.unasked, 100);
+    assert_int_equal(op.base.move.at, 9900);
+    assert_int_equal(op.base.move.pending, 2);
     bare_close(NULL);
 }
 
@@ -190,6 +255,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_wait_for_a_packet),
         cmocka_unit_test(bytes_follow_if_all_have_packets),
+        cmocka_unit_test(bytes_share_the_train_of_their_request),
+        cmocka_unit_test(the_first_train_begins_with_the_request),
         cmocka_unit_test(bytes_of_a_train_fit_their_packet),
     };
 

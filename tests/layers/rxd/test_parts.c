@@ -477,6 +477,101 @@ static void what_was_not_announced_ends_the_peer(void **state)
     }
 }
 
+/* ---- A message, and the first bytes behind it in its packet ---- */
+
+enum {
+    LED = 9000,
+    RECORDS = RXD_HEAD_SIZE + RXD_RECORD_SIZE + 4 + FIRST + RXD_RECORD_SIZE /* in front of those */
+};
+
+/* So many packets before it is their turn. */
+static void put_led(uint32_t early, size_t follows, size_t at, size_t len)
+{
+    const struct rxd_record message = {.kind = RXD_MSG,
+                                       .flags = RXD_FOLLOWED,
+                                       .id = ID,
+                                       .size = SIZE,
+                                       .len = FIRST,
+                                       .follows = (uint32_t)follows};
+    const struct rxd_record rest = {.kind = RXD_FOLLOW, .id = ID, .size = at, .len = len};
+
+    begin_packet_at(true, sequence + early);
+    add_record(&message, out);
+    assert_int_equal(packet_len + RXD_RECORD_SIZE, RECORDS);
+    add_record(&rest, out + at);
+}
+
+static void say_rest(void)
+{
+    none_ends();
+    put_bytes(RXD_FOLLOW, ID, FIRST + LED, SIZE - FIRST - LED);
+    say(1452);
+}
+
+/* In parts that end behind both records, and within them; with a receive, and before it. */
+static void they_are_taken_with_their_message(void **state)
+{
+    static const size_t parts[] = {RECORDS, RECORDS - 1, RXD_HEAD_SIZE + 60, 1452, SIZE};
+
+    for (size_t i = 0; i < 2 * sizeof(parts) / sizeof(parts[0]); i++) {
+        if (i % 2)
+            get(&a, SIZE);
+        put_led(0, SIZE - FIRST, FIRST, LED);
+        sequence++;
+        say(parts[i / 2]);
+        assert_true(list_empty(&peer->held));
+        assert_int_equal(peer->following, SIZE - FIRST - LED);
+        say_rest();
+        if (i % 2 == 0)
+            get(&a, SIZE);
+        comes(SIZE);
+        assert_int_equal(ep->base.saved, 0);
+    }
+}
+
+static void they_are_held_with_their_message(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        put_led(1, SIZE - FIRST, FIRST, LED);
+        say(1452);
+        none_ends();
+        assert_false(list_empty(&peer->held));
+        get(&a, FIRST);
+        put_message(FIRST, FIRST, 0);
+        say(packet_len);
+        comes(FIRST);
+        assert_true(list_empty(&peer->held));
+        sequence++;
+        if (i)
+            get(&a, SIZE);
+        say_rest();
+        if (!i)
+            get(&a, SIZE);
+        comes(SIZE);
+    }
+}
+
+/* More than it announced, and bytes of another place. */
+static void lies_behind_a_message_end_the_peer(void **state)
+{
+    static const struct {
+        size_t follows, at;
+    } all[] = {{LED - 1, FIRST}, {LED, FIRST + 1}, {LED, 0}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (i)
+            open_pair(state);
+        get(&a, SIZE);
+        put_led(0, all[i].follows, all[i].at, LED);
+        say(1452);
+        assert_true(is_broken());
+        fails(FI_EPROTO, 0, 0);
+        is_untouched(FIRST);
+        if (i + 1 < sizeof(all) / sizeof(all[0]))
+            close_pair(state);
+    }
+}
+
 /* ---- Other packets ---- */
 
 static void a_packet_of_several_records_is_read_whole(void **state)
@@ -543,6 +638,9 @@ int main(void)
         TEST(a_short_one_is_held_likewise),
         TEST(short_receives_take_what_they_have_room_for),
         TEST(what_was_not_announced_ends_the_peer),
+        TEST(they_are_taken_with_their_message),
+        TEST(they_are_held_with_their_message),
+        TEST(lies_behind_a_message_end_the_peer),
         TEST(a_packet_of_several_records_is_read_whole),
         TEST(packets_of_others_change_nothing),
     };

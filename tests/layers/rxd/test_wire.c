@@ -588,6 +588,68 @@ static void a_packet_of_bytes_that_cannot_be_is_not(void **state)
     assert_true(is_refused(HEADS, HEADS + (size_t)RXD_PAYLOAD_MAX * 2 + 2));
 }
 
+/* ---- A message, and the bytes behind it ---- */
+
+/* How long the packet is; *at: where the bytes' record is. */
+static size_t put_led(const struct rxd_record *message, size_t len, size_t *at)
+{
+    const struct rxd_head head = {.flags = RXD_ORDERED, .number = 5, .sequence = 6, .ack = 7};
+    const struct rxd_record rest = {.kind = RXD_FOLLOW, .id = 4, .size = 10, .len = len};
+
+    rxd_head_put(&head, lone);
+    *at = (size_t)(rxd_record_put(message, lone + RXD_HEAD_SIZE) - lone) + message->len;
+    assert_ptr_equal(rxd_record_put(&rest, lone + *at), lone + *at + RXD_RECORD_SIZE);
+    return *at + RXD_RECORD_SIZE + len;
+}
+
+static void bytes_behind_their_message_are_known(void **state)
+{
+    const struct rxd_record message = {.kind = RXD_MSG,
+                                       .flags = RXD_FOLLOWED | RXD_TAGGED | RXD_HAS_DATA,
+                                       .id = 4,
+                                       .size = 1000,
+                                       .len = 10,
+                                       .tag = 1,
+                                       .data = 2,
+                                       .follows = 990};
+    size_t at, len = put_led(&message, 990, &at);
+    struct rxd_record got;
+
+    for (size_t first = 0; first <= len; first++) {
+        size_t before = rxd_led_bytes_get(lone, first, len, &got);
+
+        assert_int_equal(before, first < at + RXD_RECORD_SIZE ? 0 : at);
+        if (!before)
+            continue;
+        assert_int_equal(got.kind, RXD_FOLLOW);
+        assert_true(got.id == 4 && got.size == 10 && got.len == 990);
+    }
+    assert_int_equal(rxd_led_bytes_get(lone, len, len - 1, &got), 0); /* another length */
+    assert_int_equal(rxd_led_bytes_get(lone, len, len + 1, &got), 0);
+    lone[3] = 0; /* without an order */
+    assert_int_equal(rxd_led_bytes_get(lone, len, len, &got), 0);
+}
+
+static void a_message_that_nothing_follows_leads_none(void **state)
+{
+    struct rxd_record message = {.kind = RXD_MSG, .id = 4, .size = 1000, .len = 10}, got;
+    size_t at, len = put_led(&message, 990, &at);
+
+    assert_int_equal(rxd_led_bytes_get(lone, len, len, &got), 0);
+    message = (struct rxd_record){
+        .kind = RXD_MSG, .flags = RXD_FOLLOWED, .size = 10, .len = 10, .follows = 1};
+    len = put_led(&message, 990, &at); /* it cannot be */
+    assert_int_equal(rxd_led_bytes_get(lone, len, len, &got), 0);
+    message.size = 1000;
+    message.follows = 990;
+    len = put_led(&message, 990, &at);
+    assert_int_equal(rxd_led_bytes_get(lone, len, len, &got), at);
+    for (unsigned kind = 0; kind < 256; kind++) {
+        lone[at] = (uint8_t)kind;
+        assert_int_equal(rxd_led_bytes_get(lone, len, len, &got), kind == RXD_FOLLOW ? at : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -602,6 +664,8 @@ int main(void)
         cmocka_unit_test(proposals_have_a_view_and_no_records),
         cmocka_unit_test(a_packet_of_bytes_is_known_by_its_first_part),
         cmocka_unit_test(a_packet_of_anything_else_is_not),
+        cmocka_unit_test(bytes_behind_their_message_are_known),
+        cmocka_unit_test(a_message_that_nothing_follows_leads_none),
         cmocka_unit_test(a_packet_of_bytes_that_cannot_be_is_not),
     };
 
