@@ -350,7 +350,7 @@ struct rxd_follow {
     bool trains; /* such packets are trains, the first of which begins with the request */
 };
 
-/* What may leave so behind a message that is posted. */
+/* Bytes that may leave so behind a message that is posted. */
 struct rxd_follow rxd_may_follow(const struct rxd_peer *peer, const struct op *post);
 /* How many do, of `left` that are behind a request of so many bytes. */
 size_t rxd_follow_len(const struct rxd_follow *follow, size_t request, size_t left);

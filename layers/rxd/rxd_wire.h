@@ -168,8 +168,9 @@ static inline void rxd_record_init(struct rxd_record *record, enum rxd_kind kind
     record->kind = (uint8_t)kind;
 }
 
-/* Are `left` bytes of a packet, of which the `first` are at raw, one record of bytes, DATA or FOLLOW,
- * that rxd_record_get would take? Then that is *record, whose payload begins behind its head. */
+/* Are `left` bytes of a packet, of which the `first` are at raw, one record of bytes, DATA or
+ * FOLLOW, that rxd_record_get would take? Then that is *record, whose payload begins behind its
+ * head. */
 static inline bool rxd_rest_get(const uint8_t *raw, size_t first, size_t left, enum rxd_kind kind,
                                 struct rxd_record *record)
 {

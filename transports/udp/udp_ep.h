@@ -67,6 +67,8 @@ struct udp_ep {
     bool receiving;          /* what completes may post: not to be served before what was read */
     bool many;               /* several datagrams have come at once: reads may bring more */
     unsigned lone;           /* datagrams read one by one since */
+    size_t row_len;          /* of the last datagram, if nothing but more was found since; or 0 */
+    unsigned row_pairs;      /* that had one length */
     bool gro;                /* UDP_GRO is on */
     bool gro_wanted;         /* there was a receive that takes what it brings */
     bool gro_refused;

@@ -6,7 +6,7 @@
  *   multi-receive         one recvmsg for each datagram, behind the one before it
  *   with UDP_GRO on       one recvmsg may bring several datagrams of one length, end to end, which
  *                         an upper may take as they are (OPT_TRAINS)
- *   a lone datagram       one recvfrom, until several have come at once (`many`)
+ *   a lone datagram       one recvfrom, until several have come at once (udp_traffic.h)
  *
  * What may be longer than the buffer that is next (several datagrams, or the rest of a
  * multi-receive buffer) has `spill` behind it: there the datagrams wait that have no receive yet,
@@ -25,13 +25,9 @@
 #include "core/base/log.h"
 #include "transports/udp/udp_ep.h"
 #include "transports/udp/udp_group.h"
+#include "transports/udp/udp_traffic.h"
 
 enum {
-    BURST_MAX = 32,
-    BURST_MANY = 16,     /* more than what opens a session, or a message and its answer */
-    FULL_LOOKS = 2,      /* in a row after which more than one is asked for */
-    FULL_ALONE = 8,      /* likewise, where no receive is left */
-    LONE_ROW = 16384,    /* datagrams read one by one, after which no more are expected at once */
     SPILL_BYTES = 65536, /* what no read exceeds */
     CONTROL_SIZE = 128,
     ECN_MASK = 3
@@ -447,6 +443,7 @@ static bool read_one(struct udp_ep *ep, struct udp_socket *sock, struct iovec *i
     if (rc < 0)
         return false;
     arrival->len = arrival->segment = (size_t)rc;
+    udp_traffic_note(ep, arrival->len);
     note_sender(ep, sock, named, arrival);
     read_controls(ep, sock, &header, arrival);
     if (pcap_on(sock->flow))
@@ -476,6 +473,7 @@ static bool read_bare(struct udp_ep *ep, struct udp_socket *sock, const struct i
     if (rc < 0)
         return false;
     arrival->len = arrival->segment = (size_t)rc;
+    udp_traffic_note(ep, arrival->len);
     arrival->notes = 0;
     note_sender(ep, sock, named, arrival);
     if (pcap_on(sock->flow))
@@ -511,9 +509,9 @@ static unsigned plain_ahead(const struct udp_ep *ep, unsigned most)
 
 static unsigned receive_several(struct udp_ep *ep, struct udp_socket *sock, unsigned most)
 {
-    struct mmsghdr messages[BURST_MAX];
-    struct arrival arrivals[BURST_MAX];
-    union control controls[BURST_MAX];
+    struct mmsghdr messages[UDP_BURST_MAX];
+    struct arrival arrivals[UDP_BURST_MAX];
+    union control controls[UDP_BURST_MAX];
     int rc;
 
     do {
@@ -681,60 +679,6 @@ static unsigned receive_from_all(struct udp_ep *ep)
     return most;
 }
 
-static void turn_gro_on(struct udp_ep *ep)
-{
-    int on = 1;
-
-    if (!setsockopt(ep->main.fd, SOL_UDP, UDP_GRO, &on, sizeof(on))) {
-        ep->gro = true;
-        if (ep->hot.sock.fd >= 0)
-            setsockopt(ep->hot.sock.fd, SOL_UDP, UDP_GRO, &on, sizeof(on));
-        return;
-    }
-    ep->gro_refused = true;
-    if (!atomic_exchange(&ep->fabric->said_no_offload, true))
-        LOG_INFO(ep->fabric->base.part, FI_LOG_EP_DATA,
-                 "datagrams are received one by one: UDP_GRO: %s", strerror(errno));
-}
-
-/* Turns on what pays where many datagrams come, and costs where they are alone. UDP_GRO stays on:
- * the kernel has put datagrams together, which must be taken apart. */
-static __attribute__((noinline)) void expect_many(struct udp_ep *ep)
-{
-    ep->many = true;
-    if (ep->notes)
-        udp_options_ask(ep);
-    if (ep->gro_wanted && !ep->gro && !ep->gro_refused)
-        turn_gro_on(ep);
-}
-
-/* A long time after: they are alone again. */
-static __attribute__((noinline)) void expect_few(struct udp_ep *ep)
-{
-    ep->many = false;
-    if (ep->notes)
-        udp_options_ask(ep);
-}
-
-/* As many are asked for as come: one where a program waits for each, more where it is behind. It is
- * behind where looks in a row find one: two, with a receive left for another; more where each used
- * up the only receive, since the kernel tells of drops only where it is asked for more. */
-static void follow_traffic(struct udp_ep *ep, unsigned most)
-{
-    if (most < ep->burst) {
-        ep->burst = most ? most : 1;
-        ep->full = 0;
-        return;
-    }
-    ep->full++;
-    if (ep->burst > 1 || ep->full >= (recv_queue_count(&ep->posted) ? FULL_LOOKS : FULL_ALONE)) {
-        ep->burst = 2 * ep->burst < BURST_MAX ? 2 * ep->burst : BURST_MAX;
-        ep->lone = 0;
-    } else if (__builtin_expect(ep->many && ++ep->lone == LONE_ROW, 0)) {
-        expect_few(ep);
-    }
-}
-
 void udp_receive(struct udp_ep *ep)
 {
     unsigned most;
@@ -746,9 +690,7 @@ void udp_receive(struct udp_ep *ep)
     ep->receiving = true;
     most = receive_from_all(ep);
     ep->receiving = false;
-    follow_traffic(ep, most);
-    if (__builtin_expect(ep->burst >= BURST_MANY && !ep->many, 0))
-        expect_many(ep);
+    udp_traffic_follow(ep, most);
 }
 
 /* ---- Multi-receive buffers ---- */
@@ -761,11 +703,8 @@ int udp_receive_prepare(struct udp_ep *ep, size_t room)
             return -FI_ENOMEM;
         ep->spill->at = ep->spill->end = 0;
     }
-    if (room >= SPILL_BYTES && ep->fabric->settings.gro && !ep->gro_wanted) {
-        ep->gro_wanted = true;
-        if (ep->many)
-            turn_gro_on(ep);
-    }
+    if (room >= SPILL_BYTES && ep->fabric->settings.gro)
+        udp_traffic_want_gro(ep);
     return 0;
 }
 

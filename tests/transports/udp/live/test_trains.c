@@ -20,6 +20,7 @@ enum {
     MANY = 64,   /* datagrams that wait at once: enough for the kernel to put them together */
     HEAT = 200,  /* datagrams in a row: more than make a peer hot */
     WARM_LEN = 10,
+    SHORT_TRAINS = 60,
     DATAGRAMS = 20000,
     LEAST = 100,          /* of a buffer's rest */
     LEAST_BUFFER = 24000, /* two take any train */
@@ -442,8 +443,7 @@ static void post_lone(struct end *from, fi_addr_t peer, size_t len)
     send_flags(from, peer, out, len, FI_INJECT);
 }
 
-/* So many wait that the kernel is asked to put together what comes from now on. */
-static void open_warm(struct options options)
+static void open_cold(struct options options)
 {
     options.caps = FI_MULTI_RECV | FI_SOURCE;
     options.min_multi_recv = LEAST;
@@ -452,6 +452,12 @@ static void open_warm(struct options options)
     memset(&last, 0, sizeof(last));
     ends_open(&options);
     sender = b.peer;
+}
+
+/* So many wait that the kernel is asked to put together what comes from now on. */
+static void open_warm(struct options options)
+{
+    open_cold(options);
     for (int i = 0; i < MANY; i++)
         post_lone(&a, a.peer, WARM_LEN);
     receive_multi(&b, buffers[0], BUFFER);
@@ -607,6 +613,46 @@ static void of_a_stranger_there_are_none(void **state)
     ends_close();
 }
 
+/* One after the other, each of which is too short for a look to bring many. */
+static void short_ones_are_found(void **state)
+{
+    struct train_port port;
+
+    open_cold((struct options){.prepare = want_trains});
+    receive_multi(&b, buffers[0], BUFFER);
+    port = port_of(&a);
+    for (int i = 0; i < SHORT_TRAINS && !by_train; i++) {
+        post_train(&port, a.peer, 2000, 600);
+        take_all();
+        if (i % 2 == 0)
+            continue;
+        post_lone(&a, a.peer, 600);
+        take_all();
+    }
+    assert_int_equal(by_train, 4);
+    ends_close();
+}
+
+/* Datagrams of one length that each is waited for, and short ones that come together. */
+static void others_are_none(void **state)
+{
+    struct train_port port;
+
+    open_cold((struct options){.prepare = want_trains});
+    receive_multi(&b, buffers[0], BUFFER);
+    port = port_of(&a);
+    for (int i = 0; i < SHORT_TRAINS; i++) {
+        post_lone(&a, a.peer, 600);
+        take_all();
+        post_train(&port, a.peer, 200, 60);
+        take_all();
+    }
+    post_train(&port, a.peer, 2000, 600);
+    take_all();
+    assert_int_equal(by_train, 0);
+    ends_close();
+}
+
 static void without_gro_there_are_none(void **state)
 {
     unsigned seed = getenv("WEFT_SEED") ? (unsigned)atoi(getenv("WEFT_SEED")) : 1;
@@ -645,6 +691,8 @@ int main(void)
         TEST(each_says_who_sent_it),
         TEST(every_datagram_comes_once),
         TEST(of_a_stranger_there_are_none),
+        TEST(short_ones_are_found),
+        TEST(others_are_none),
         TEST(without_gro_there_are_none),
         TEST(an_upper_that_takes_none_gets_datagrams),
     };
