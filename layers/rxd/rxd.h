@@ -25,6 +25,7 @@ enum {
     RXD_FIRST = 2048,        /* bytes with the request of what is larger than a packet */
     RXD_LEAD = 512,          /* the same where others follow in the request's own train */
     RXD_CORK = 4,            /* packets with the lower, behind which small requests are gathered */
+    RXD_GATHER = 32 << 10,   /* bytes of them, which then leave by few calls, or by one */
     RXD_PARTS = 64,          /* places that a packet in the lower's memory is in, at most */
     RXD_AHEAD = 2 << 20,     /* bytes asked for in advance, of few packets fewer */
     RXD_DIRECT = 1024,       /* bytes of a packet from which on they are not copied into it */

@@ -339,13 +339,15 @@ void rxd_flush(struct message_peer *base, bool more)
         message_peer_stall(base);
 }
 
-/* Only one packet waits, and has room; acknowledgements of those before it drive the endpoint. */
+/* Few bytes wait; acknowledgements of what is before them drive the endpoint. */
 static bool may_gather(const struct rxd_peer *peer)
 {
     const struct rxd_packet *first = list_item(peer->ordered.next, struct rxd_packet, base.link);
+    const struct rxd_packet *last = list_item(peer->ordered.prev, struct rxd_packet, base.link);
+    size_t before = last->sequence - first->sequence;
 
-    return peer->in_flight >= RXD_CORK && peer->ordered.next == peer->ordered.prev &&
-           first->base.len <= rxd_ep_of(peer->base.ep)->room / 2;
+    return peer->in_flight >= RXD_CORK && !last->base.move && !last->base.apart &&
+           before * rxd_ep_of(peer->base.ep)->room + last->base.len <= RXD_GATHER;
 }
 
 void rxd_out_added(struct rxd_peer *peer, bool more)
