@@ -207,14 +207,23 @@ static void start_now(struct uet_ep *ep, struct uet_op *op)
 
 /* ---- Company ---- */
 
-/* The second of several short messages between two polls, and those behind it, wait for the poll
- * where that has followed at once the last few times. The caller waits for a completion, which
- * comes when the message has left; so there is a poll. */
+/* A message or a write that one packet holds. */
+static bool is_short(const struct uet_ep *ep, const struct uet_op *op)
+{
+    enum ses_opcode opcode = op->ses.opcode;
+
+    return (opcode == SES_SEND || opcode == SES_TAGGED_SEND || opcode == SES_WRITE) &&
+           op->parts == 1 && op->rma[0].len <= ep->mtu;
+}
+
+/* The second of several short ones between two polls, and those behind it, wait for the poll where
+ * that has followed at once the last few times. The caller waits for a completion, which comes when
+ * the packet has left, or later; so there is a poll. */
 static bool waits_for_company(struct uet_ep *ep, const struct uet_op *op)
 {
     bool first = !ep->company.posts++;
 
-    return !first && ep->company.kept >= KEPT && op->brief && op->wanted &&
+    return !first && ep->company.kept >= KEPT && op->wanted && is_short(ep, op) &&
            !progress_has_thread(ep->base.binding.progress);
 }
 
