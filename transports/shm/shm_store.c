@@ -11,6 +11,8 @@
 #include <emmintrin.h>
 #endif
 
+_Static_assert(SHM_STORE_WARM == SHM_BULK, "a lap");
+
 static struct shm_store_class *class_of(struct shm_stores *stores, size_t len)
 {
     int class = 0;
@@ -25,38 +27,51 @@ static struct shm_store_class *class_of(struct shm_stores *stores, size_t len)
 struct shm_store shm_store_next(struct shm_stores *stores, size_t len)
 {
     struct shm_store_class *class = class_of(stores, len);
+    struct shm_store store = {.streams = class->streams, .len = len};
 
-    if (class->pairs < SHM_STORE_PAIRS)
-        return (struct shm_store){.streams = class->len != 0, .timed = true, .len = len};
-    if (++class->kept == SHM_STORE_KEEP)
-        class->kept = class->pairs = class->wins = 0;
-    return (struct shm_store){.streams = class->streams, .len = len};
+    if (class->tried == 2 * SHM_STORE_TRIES) {
+        if (++class->kept == SHM_STORE_KEEP) {
+            class->kept = class->tried = class->wins = 0;
+            class->warmed = 0;
+        }
+        return store;
+    }
+    store.streams = class->tried >= SHM_STORE_TRIES;
+    store.timed = class->warmed >= SHM_STORE_WARM;
+    class->warmed += store.timed ? 0 : (uint32_t)len;
+    return store;
 }
 
-/* By a quarter, since memory's bandwidth is everybody's. */
-static bool is_clearly_faster(const struct shm_store_class *plain, size_t len, uint64_t ticks)
+/* In order, so that some that were interrupted change nothing. */
+static void insert(uint16_t *sorted, unsigned count, uint16_t value)
 {
-    return ticks * plain->len * 5 < (uint64_t)plain->ticks * len * 4;
+    for (; count && sorted[count - 1] > value; count--)
+        sorted[count] = sorted[count - 1];
+    sorted[count] = value;
+}
+
+/* The receiver reads from memory then, and what it takes for that is in no time of the sender's;
+ * and memory's bandwidth is everybody's. */
+static bool is_clearly_faster(uint16_t streamed, const uint16_t *plain)
+{
+    return SHM_STORE_FASTER * (unsigned)streamed < plain[SHM_STORE_TRIES / 2];
 }
 
 void shm_store_took(struct shm_stores *stores, const struct shm_store *store, uint64_t ticks)
 {
     struct shm_store_class *class = class_of(stores, store->len);
+    uint64_t of_kib = (ticks << 10) / store->len;
+    uint16_t took = of_kib < UINT16_MAX ? (uint16_t)of_kib : UINT16_MAX;
 
-    if (ticks > UINT32_MAX) /* the process did not run */
-        ticks = UINT32_MAX;
-    if (!store->streams) {
-        class->len = (uint32_t)store->len;
-        class->ticks = (uint32_t)ticks;
-        return;
-    }
-    class->wins += is_clearly_faster(class, store->len, ticks);
-    class->len = 0;
-    if (++class->pairs == SHM_STORE_PAIRS)
-        class->streams = class->wins > SHM_STORE_PAIRS / 2;
+    if (store->streams)
+        class->wins += is_clearly_faster(took, class->plain);
+    else
+        insert(class->plain, class->tried, took);
+    if (++class->tried == SHM_STORE_TRIES)
+        class->warmed = 0;
+    if (class->tried == 2 * SHM_STORE_TRIES)
+        class->streams = class->wins > SHM_STORE_TRIES / 2;
 }
-
-/* ---- The copy ---- */
 
 #ifdef __SSE2__
 

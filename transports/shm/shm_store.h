@@ -7,7 +7,8 @@
  * of some KiB costs. Streaming stores overwrite lines without fetching them, but take bandwidth of
  * the memory, and the receiver then reads from there; where two cores share a cache they lose. The
  * sender decides by the times of its own copies, for each direction of a link and class of lengths.
- * The choice alone is pure. Progress domain of the endpoint locked.
+ * The lines of a copy lie where those of the lap before it left them, so it tries each manner for a
+ * lap of the ring. The choice alone is pure. Progress domain of the endpoint locked.
  */
 #ifndef WEFT_SHM_STORE_H
 #define WEFT_SHM_STORE_H
@@ -17,18 +18,22 @@
 #include <stdint.h>
 
 enum {
-    SHM_STORE_LEAST = 2048, /* bytes; shorter copies use plain stores */
-    SHM_STORE_CLASSES = 5,  /* of lengths: from 2 KiB, 4, 8, 16, and 32 KiB on */
-    SHM_STORE_PAIRS = 15,   /* of copies, one in each manner, that are compared */
-    SHM_STORE_KEEP = 4096,  /* copies in the chosen manner until they are compared again */
+    SHM_STORE_LEAST = 2048,     /* bytes; shorter copies use plain stores */
+    SHM_STORE_CLASSES = 5,      /* of lengths: from 2 KiB, 4, 8, 16, and 32 KiB on */
+    SHM_STORE_TRIES = 15,       /* copies in each manner that are compared, */
+    SHM_STORE_WARM = 256 << 10, /* when so many bytes went in that manner: all of a bulk ring */
+    SHM_STORE_FASTER = 2,       /* times: streaming stores must be so much faster */
+    SHM_STORE_KEEP = 65535,     /* copies in the chosen manner until they are compared again */
 };
 
 struct shm_stores {
     struct shm_store_class {
-        uint32_t len, ticks; /* of the plain copy that waits for its other half; len 0: none */
-        uint16_t kept;       /* copies since the choice */
-        uint8_t pairs, wins; /* compared; streaming stores were clearly faster */
-        bool streams;        /* as chosen */
+        uint32_t warmed;                 /* bytes in the manner that is tried */
+        uint16_t kept;                   /* copies since the choice */
+        uint16_t plain[SHM_STORE_TRIES]; /* ticks that a KiB took, in order */
+        uint8_t tried;                   /* first plain ones */
+        uint8_t wins;                    /* streaming stores were clearly faster */
+        bool streams;                    /* as chosen */
     } classes[SHM_STORE_CLASSES];
 };
 

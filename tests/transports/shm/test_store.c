@@ -11,12 +11,12 @@
 #include "transports/shm/shm_store.h"
 
 enum {
-    LEARN = 2 * SHM_STORE_PAIRS, /* copies until the choice */
     MANY = 1000,
     ROOM = 9000,
 };
 
 static uint64_t took[2]; /* ticks of a KiB: plain, streamed */
+static unsigned timed[2];
 
 static bool copy_of(struct shm_stores *stores, size_t len)
 {
@@ -24,7 +24,14 @@ static bool copy_of(struct shm_stores *stores, size_t len)
 
     if (store.timed)
         shm_store_took(stores, &store, took[store.streams] * len >> 10);
+    timed[store.streams] += store.timed;
     return store.streams;
+}
+
+/* Copies until the choice: all of a ring in each manner, and those that are compared. */
+static unsigned learning(size_t len)
+{
+    return (unsigned)(2 * ((SHM_STORE_WARM + len - 1) / len + SHM_STORE_TRIES));
 }
 
 static unsigned streamed(struct shm_stores *stores, size_t len, unsigned copies)
@@ -41,8 +48,8 @@ static void clearly_faster_streams_are_chosen(void **state)
     struct shm_stores stores = {0};
 
     (void)state;
-    took[0] = 1000, took[1] = 500;
-    assert_int_equal(streamed(&stores, 16384, LEARN), SHM_STORE_PAIRS);
+    took[0] = 1000, took[1] = 480;
+    assert_int_equal(streamed(&stores, 16384, learning(16384)), learning(16384) / 2);
     assert_int_equal(streamed(&stores, 16384, MANY), MANY);
 }
 
@@ -51,8 +58,8 @@ static void others_are_not(void **state)
     struct shm_stores stores = {0};
 
     (void)state;
-    took[0] = 1000, took[1] = 900; /* not by a quarter */
-    assert_int_equal(streamed(&stores, 16384, LEARN), SHM_STORE_PAIRS);
+    took[0] = 1000, took[1] = 520; /* not twice */
+    assert_int_equal(streamed(&stores, 16384, learning(16384)), learning(16384) / 2);
     assert_int_equal(streamed(&stores, 16384, MANY), 0);
 }
 
@@ -61,26 +68,49 @@ static void lengths_choose_for_themselves(void **state)
     struct shm_stores stores = {0};
 
     (void)state;
-    took[0] = 1000, took[1] = 500;
-    streamed(&stores, 32768, LEARN);
+    took[0] = 1000, took[1] = 480;
+    streamed(&stores, 32768, learning(32768));
     took[1] = 2000;
-    streamed(&stores, 2048, LEARN);
+    streamed(&stores, 2048, learning(2048));
     assert_int_equal(streamed(&stores, 32768, MANY), MANY);
     assert_int_equal(streamed(&stores, 1 << 20, MANY), MANY); /* of the last class */
     assert_int_equal(streamed(&stores, 2048, MANY), 0);
     assert_int_equal(streamed(&stores, 4095, MANY), 0);
-    assert_int_equal(streamed(&stores, 4096, LEARN), SHM_STORE_PAIRS); /* nothing known of it */
+    assert_int_equal(streamed(&stores, 4096, learning(4096)),
+                     learning(4096) / 2); /* nothing known of it */
+}
+
+/* One after the other, when lines are where copies of that manner left them. */
+static void a_ring_goes_in_a_manner_before_it_is_timed(void **state)
+{
+    const unsigned half = learning(8192) / 2;
+    struct shm_stores stores = {0};
+
+    (void)state;
+    took[0] = took[1] = 1000;
+    timed[0] = timed[1] = 0;
+    assert_int_equal(streamed(&stores, 8192, half - SHM_STORE_TRIES), 0);
+    assert_int_equal(timed[0], 0);
+    assert_int_equal(streamed(&stores, 8192, SHM_STORE_TRIES), 0);
+    assert_int_equal(timed[0], SHM_STORE_TRIES);
+    assert_int_equal(streamed(&stores, 8192, half - SHM_STORE_TRIES), half - SHM_STORE_TRIES);
+    assert_int_equal(timed[1], 0);
+    streamed(&stores, 8192, SHM_STORE_TRIES + MANY);
+    assert_int_equal(timed[0], SHM_STORE_TRIES);
+    assert_int_equal(timed[1], SHM_STORE_TRIES);
 }
 
 static void times_of_one_class_are_compared_by_the_byte(void **state)
 {
     struct shm_stores stores = {0};
+    unsigned copies = 0;
 
     (void)state;
     took[0] = took[1] = 1000;
-    for (int i = 0; i < SHM_STORE_PAIRS; i++) { /* the plain one is always longer */
-        copy_of(&stores, 4096 + 4000);
-        copy_of(&stores, 4096);
+    timed[0] = timed[1] = 0;
+    while (timed[1] < SHM_STORE_TRIES) { /* the plain ones are longer */
+        copy_of(&stores, timed[0] < SHM_STORE_TRIES ? 4096 + 4000 : 4096);
+        assert_true(++copies < learning(4096));
     }
     assert_int_equal(streamed(&stores, 4096, MANY), 0);
 }
@@ -88,12 +118,13 @@ static void times_of_one_class_are_compared_by_the_byte(void **state)
 static void a_process_that_did_not_run_distorts_nothing(void **state)
 {
     struct shm_stores stores = {0};
+    unsigned copies = learning(8192);
 
     (void)state;
-    for (int i = 0; i < SHM_STORE_PAIRS; i++) {
+    for (unsigned i = 0; i < copies; i++) {
         took[0] = i % 3 ? 1000 : UINT64_MAX >> 16; /* a third of the plain ones is interrupted */
         took[1] = 1000;
-        streamed(&stores, 8192, 2);
+        streamed(&stores, 8192, 1);
     }
     assert_int_equal(streamed(&stores, 8192, MANY), 0);
 }
@@ -103,10 +134,11 @@ static void the_choice_is_made_again(void **state)
     struct shm_stores stores = {0};
 
     (void)state;
-    took[0] = 1000, took[1] = 500;
-    streamed(&stores, 16384, LEARN + SHM_STORE_KEEP);
+    took[0] = 1000, took[1] = 480;
+    streamed(&stores, 16384, learning(16384));
+    assert_int_equal(streamed(&stores, 16384, SHM_STORE_KEEP), SHM_STORE_KEEP);
     took[1] = 3000; /* the process has moved beside its peer */
-    streamed(&stores, 16384, LEARN);
+    streamed(&stores, 16384, learning(16384));
     assert_int_equal(streamed(&stores, 16384, MANY), 0);
 }
 
@@ -162,6 +194,7 @@ int main(void)
         cmocka_unit_test(clearly_faster_streams_are_chosen),
         cmocka_unit_test(others_are_not),
         cmocka_unit_test(lengths_choose_for_themselves),
+        cmocka_unit_test(a_ring_goes_in_a_manner_before_it_is_timed),
         cmocka_unit_test(times_of_one_class_are_compared_by_the_byte),
         cmocka_unit_test(a_process_that_did_not_run_distorts_nothing),
         cmocka_unit_test(the_choice_is_made_again),
