@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "conf.h"
+#include "offers.h"
 
 /* Where addresses have 32 bits there is nothing above 4 GiB. */
 #if SIZE_MAX > UINT32_MAX
@@ -39,10 +40,12 @@ static void need_memory(size_t bytes)
         conf_skip("it takes %zu MiB of memory, and %llu MiB are available", bytes >> 20, kib >> 10);
 }
 
-/* Needs memory for the received bytes, and as much again: for the stack, and for processes that
- * start meanwhile. */
+/* Needs a stack with so long messages; memory for the received bytes, and as much again: for the
+ * stack, and for processes that start meanwhile. */
 static struct huge huge_open(void)
 {
+    if (conf_offers->known && conf_offers->max_msg_size < HUGE_SIZE)
+        conf_skip("a message has %llu bytes at most", (unsigned long long)conf_offers->max_msg_size);
     need_memory(HUGE_SIZE + (1ULL << 30));
 
     struct huge huge = {.out = mmap(NULL, HUGE_SIZE, PROT_READ | PROT_WRITE,

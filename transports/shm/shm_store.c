@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-_Static_assert(SHM_STORE_WARM == SHM_BULK, "a lap");
+_Static_assert((int)SHM_STORE_WARM == (int)SHM_BULK, "a lap");
 
 static struct shm_store_class *class_of(struct shm_stores *stores, size_t len)
 {
