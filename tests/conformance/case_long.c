@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Cases that take seconds or gigabytes; not in every run. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,7 +46,7 @@ static void need_memory(size_t bytes)
 static struct huge huge_open(void)
 {
     if (conf_offers->known && conf_offers->max_msg_size < HUGE_SIZE)
-        conf_skip("a message has %llu bytes at most", (unsigned long long)conf_offers->max_msg_size);
+        conf_skip("a message has %" PRIu64 " bytes at most", conf_offers->max_msg_size);
     need_memory(HUGE_SIZE + (1ULL << 30));
 
     struct huge huge = {.out = mmap(NULL, HUGE_SIZE, PROT_READ | PROT_WRITE,

@@ -73,6 +73,8 @@ void shm_store_took(struct shm_stores *stores, const struct shm_store *store, ui
         class->streams = class->wins > SHM_STORE_TRIES / 2;
 }
 
+/* ---- The copy ---- */
+
 #ifdef __SSE2__
 
 enum {
