@@ -19,11 +19,17 @@
 enum {
     MESSAGES = 40,
     LOOKS = 100,
-    ORDERED = 1,
+    LONG = 250, /* words of a message that is not copied */
 };
 
-static uint32_t out[MESSAGES], in[MESSAGES];
+static uint32_t out[MESSAGES][LONG], in[MESSAGES][LONG];
+static size_t words; /* of a message */
 static struct end from, to;
+
+struct mode {
+    size_t words;
+    bool ordered;
+};
 
 static void open_end(struct end *end, uint64_t order)
 {
@@ -39,12 +45,13 @@ static void open_end(struct end *end, uint64_t order)
 
 static void send_one(uint32_t i, uint64_t flags)
 {
-    struct iovec iov = {&out[i], sizeof(out[i])};
-    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from.peer, .context = &out[i]};
+    struct iovec iov = {out[i], words * sizeof(out[i][0])};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from.peer, .context = out[i]};
 
     ssize_t rc;
 
-    out[i] = i + 1;
+    for (size_t at = 0; at < words; at++)
+        out[i][at] = i + 1;
     while ((rc = fi_sendmsg(from.ep, &msg, flags)) == -FI_EAGAIN)
         fi_cq_read(to.cq, NULL, 0);
     assert_int_equal(rc, 0);
@@ -52,8 +59,8 @@ static void send_one(uint32_t i, uint64_t flags)
 
 static void receive_one(uint32_t i)
 {
-    in[i] = 0;
-    assert_int_equal(fi_recv(to.ep, &in[i], sizeof(in[i]), NULL, FI_ADDR_UNSPEC, &in[i]), 0);
+    memset(in[i], 0, sizeof(in[i]));
+    assert_int_equal(fi_recv(to.ep, in[i], sizeof(in[i]), NULL, FI_ADDR_UNSPEC, in[i]), 0);
 }
 
 /* Completions of that end, which alone is driven. */
@@ -80,10 +87,12 @@ static void await_one(struct end *end, struct end *other)
 /* With one message there and back, so that the peers know each other. */
 static int start(void **state)
 {
-    static const uint64_t orders[] = {FI_ORDER_NONE, FI_ORDER_SAS};
+    const struct mode *mode = *state;
+    uint64_t order = mode->ordered ? FI_ORDER_SAS : FI_ORDER_NONE;
 
-    open_end(&from, orders[*(int *)*state]);
-    open_end(&to, orders[*(int *)*state]);
+    words = mode->words;
+    open_end(&from, order);
+    open_end(&to, order);
     assert_int_equal(fi_av_insert(from.av, to.name, 1, &from.peer, 0, NULL), 1);
     assert_int_equal(fi_av_insert(to.av, from.name, 1, &to.peer, 0, NULL), 1);
     receive_one(0);
@@ -112,7 +121,7 @@ static void they_leave_with_the_next_one(void **state)
     for (unsigned came = 0; came < MESSAGES;)
         came += look(&to);
     for (uint32_t i = 0; i < MESSAGES; i++)
-        assert_true(in[i] && in[i] <= MESSAGES);
+        assert_true(in[i][0] && in[i][0] <= MESSAGES);
     for (unsigned ended = 0; ended < MESSAGES;)
         ended += look(&from);
 }
@@ -125,10 +134,10 @@ static void a_completion_is_of_a_message_that_has_left(void **state)
     send_one(0, FI_MORE);
     assert_int_equal(look(&to), 0);
     assert_int_equal(fi_cq_read(from.cq, &entry, 1), 1);
-    assert_ptr_equal(entry.op_context, &out[0]);
+    assert_ptr_equal(entry.op_context, out[0]);
     while (!look(&to))
         ;
-    assert_int_equal(in[0], 1);
+    assert_int_equal(in[0][0], 1);
 }
 
 static void one_without_another_is_sent_at_the_end(void **state)
@@ -138,7 +147,7 @@ static void one_without_another_is_sent_at_the_end(void **state)
     end_close(&from);
     while (!look(&to))
         ;
-    assert_int_equal(in[0], 1);
+    assert_int_equal(in[0][0], 1);
     open_end(&from, 0);
 }
 
@@ -164,10 +173,12 @@ static void end_burst(unsigned came)
 {
     struct fi_cq_msg_entry entry;
 
-    for (unsigned ended = 0; ended < BURST;)
+    for (unsigned ended = 0; ended < BURST || came < BURST;) {
         ended += fi_cq_read(from.cq, &entry, 1) == 1;
-    while (came < BURST)
-        came += look(&to);
+        came += fi_cq_read(to.cq, &entry, 1) == 1;
+    }
+    for (uint32_t i = 0; i < BURST; i++)
+        assert_int_equal(in[i][words - 1], in[i][0]);
 }
 
 /* Not before it has shown that it polls: a program that posts and computes is not kept waiting. */
@@ -201,7 +212,7 @@ static void a_burst_waits_for_a_poll_that_is_likely(void **state)
 
 int main(void)
 {
-    static int modes[] = {0, ORDERED};
+    static struct mode modes[] = {{1, false}, {1, true}, {LONG, true}};
     struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(they_leave_with_the_next_one, start, finish,
                                                  &modes[0]),
@@ -213,6 +224,10 @@ int main(void)
                                                  &modes[0]),
         cmocka_unit_test_prestate_setup_teardown(a_burst_waits_for_a_poll_that_is_likely, start,
                                                  finish, &modes[1]),
+        cmocka_unit_test_prestate_setup_teardown(a_burst_leaves_without_a_poll, start, finish,
+                                                 &modes[2]),
+        cmocka_unit_test_prestate_setup_teardown(a_burst_waits_for_a_poll_that_is_likely, start,
+                                                 finish, &modes[2]),
         cmocka_unit_test_prestate_setup_teardown(one_without_another_is_sent_at_the_end, start,
                                                  finish, &modes[0]),
     };
