@@ -16,6 +16,8 @@ enum {
     LONGEST = 16 << 10, /* that leaves so */
     MANY = 600,         /* messages: more than are copied at once */
     LOOKS = 1000000,    /* in vain, after which nothing comes */
+    HALF = 1000,        /* bytes: no two of them share a packet */
+    BURST = 14,         /* of them, less than the first window */
 };
 
 static const struct options messages = {
@@ -128,6 +130,40 @@ static void more_than_are_copied_come_all_the_same(void **state)
     ends_close();
 }
 
+/* Looks of b alone; how many came. */
+static unsigned look(unsigned came)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < LOOKS / 100; i++)
+        came += fi_cq_read(b.rx, &entry, 1) == 1;
+    return came;
+}
+
+/* Where more is under way messages wait for the sender's next look. */
+static void those_behind_others_leave_together(void **state)
+{
+    unsigned came, ended = 0;
+    struct fi_cq_tagged_entry entry;
+
+    open_introduced();
+    fill(out, HALF, 3);
+    for (unsigned i = 0; i < BURST; i++)
+        receive(&b, in[i], sizeof(in[i]));
+    for (unsigned i = 0; i < BURST; i++)
+        send_to(&a, a.peer, out, HALF);
+    came = look(0);
+    assert_true(came && came < BURST);
+    while (fi_cq_read(a.tx, &entry, 1) == 1) /* of those that have left, and then it looks */
+        ended++;
+    assert_int_equal(look(came), BURST);
+    for (unsigned i = 0; i < BURST; i++)
+        check_filled(in[i], HALF, 3);
+    for (; ended < BURST; drive())
+        ended += fi_cq_read(a.tx, &entry, 1) == 1;
+    ends_close();
+}
+
 /* Of its own, which others do not see. */
 static int make_network(void **state)
 {
@@ -144,6 +180,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_of_a_few_packets_waits_for_no_answer),
         cmocka_unit_test(more_than_are_copied_come_all_the_same),
+        cmocka_unit_test(those_behind_others_leave_together),
     };
 
     return cmocka_run_group_tests(tests, make_network, NULL);
