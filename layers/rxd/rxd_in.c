@@ -524,6 +524,15 @@ static bool read_whole(struct rxd_ep *ep, const struct iovec *parts, size_t coun
     return taken;
 }
 
+/* Where the record of the bytes begins that a packet ends with, of which the first are at raw; 0:
+ * it has others. */
+static size_t bytes_at(const uint8_t *raw, size_t first, size_t len, struct rxd_record *record)
+{
+    if (rxd_bytes_get(raw, first, len, record))
+        return RXD_HEAD_SIZE;
+    return rxd_led_bytes_get(raw, first, len, record);
+}
+
 bool rxd_in_read_parts(void *arg, const struct iovec *parts, size_t count, uint64_t src)
 {
     struct rxd_ep *ep = rxd_ep_of(arg);
@@ -531,10 +540,11 @@ bool rxd_in_read_parts(void *arg, const struct iovec *parts, size_t count, uint6
     struct rxd_record record;
     struct incoming incoming = {.src = src, .parts = payload, .part_count = count, .data = &record};
     const uint8_t *raw = parts[0].iov_base;
-    size_t first = parts[0].iov_len, len = iov_bytes(parts, count), before = RXD_HEAD_SIZE;
+    size_t len = iov_bytes(parts, count), before = 0;
 
-    if (count > RXD_PARTS || (!rxd_bytes_get(raw, first, len, &record) &&
-                              !(before = rxd_led_bytes_get(raw, first, len, &record))))
+    if (count && count <= RXD_PARTS)
+        before = bytes_at(raw, parts[0].iov_len, len, &record);
+    if (!before)
         return read_whole(ep, parts, count, src);
     if (!ep->base.buckets)
         return true; /* as above */
