@@ -314,6 +314,8 @@ void rxd_flush(struct message_peer *peer, bool more);
  * its packet is full or the endpoint is driven. more: another one follows at once. */
 void rxd_out_added(struct rxd_peer *peer, bool more);
 void rxd_sent(struct message_packet *packet, int err);
+/* Packets that the peer has carried out, as it says, are sent, before the lower says so. */
+void rxd_out_acked(struct rxd_peer *peer);
 
 /* ---- rxd_owe.c ---- */
 

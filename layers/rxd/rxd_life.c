@@ -382,6 +382,7 @@ void rxd_life_left(struct rxd_peer *peer)
 
     if (past)
         past->left = true;
+    rxd_out_acked(peer);
     message_peer_break(&peer->base, FI_ECONNRESET, NULL);
 }
 

@@ -194,6 +194,16 @@ static void settle_all(struct list *ops)
     }
 }
 
+void rxd_out_acked(struct rxd_peer *peer)
+{
+    list_for_each (item, &peer->base.flying) {
+        struct rxd_packet *packet = list_item(item, struct rxd_packet, base.link);
+
+        if (packet->ordered && (int32_t)(packet->sequence - peer->acked) < 0)
+            settle_all(&packet->ops);
+    }
+}
+
 /* The same of those whose end the lower's taking of the packet is. */
 static void end_early(struct list *ops)
 {

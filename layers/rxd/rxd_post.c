@@ -16,10 +16,11 @@ bool rxd_op_is_over(const struct message_op *op)
            !rxd_is_reading(rxd_op_of(op));
 }
 
-/* The lower has its memory still: it ends when that is over. */
+/* The lower has its memory still: it ends when that is over, and well if the peer had it all. */
 bool rxd_op_stays(struct message_op *base, int err)
 {
     struct rxd_op *op = rxd_op_of(base);
+    bool there = op->sent && base->answered;
 
     list_detach(&op->in_packet);
     if (!((base->move.direct && base->move.pending) || rxd_is_reading(op)) ||
@@ -28,7 +29,7 @@ bool rxd_op_stays(struct message_op *base, int err)
     if (op->borrowed)
         rxd_borrowed_over(op);
     op->sent = base->answered = true;
-    base->err = err;
+    base->err = there ? base->err : err;
     message_move_stop(&base->move);
     message_handle_close(&base->handle);
     return true;

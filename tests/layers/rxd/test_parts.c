@@ -624,6 +624,79 @@ static void packets_of_others_change_nothing(void **state)
     comes(SIZE);
 }
 
+/* ---- Goodbye ---- */
+
+enum {
+    SENDS = 300, /* more than the other end has receives for in its lower */
+    SEND = 3000
+};
+
+static unsigned waiting(void)
+{
+    unsigned count = 0;
+
+    list_for_each (item, &peer->ordered)
+        count++;
+    return count;
+}
+
+/* What a sent has come, the peer says; and then, perhaps, that it leaves. */
+static void put_ack(bool leaves)
+{
+    const struct rxd_record bye = {.kind = RXD_BYE};
+
+    rxd_head_put_number(packet, leaves ? RXD_ORDERED : 0, peer->number ^ ep->salt,
+                        leaves ? sequence++ : 0, peer->next_out - waiting());
+    packet_len = RXD_HEAD_SIZE;
+    if (leaves)
+        add_record(&bye, out);
+    say(packet_len);
+}
+
+/* How many ended well; the others are added to *lost. */
+static unsigned ended(unsigned *lost)
+{
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+    unsigned count = 0;
+
+    for (int i = 0; i < 100; i++) {
+        ssize_t rc = fi_cq_read(a.cq, &entry, 1);
+
+        count += rc == 1;
+        if (rc != -FI_EAVAIL)
+            continue;
+        assert_int_equal(fi_cq_readerr(a.cq, &error, 0), 1);
+        assert_int_equal(error.err, FI_ECONNRESET);
+        (*lost)++;
+    }
+    return count;
+}
+
+/* The lower has not said yet that they have come, and will not. */
+static void what_a_peer_had_when_it_left_ends_well(void **state)
+{
+    const struct iovec iov = {out, SEND};
+    const struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = a.peer, .context = out};
+    unsigned posted = 0, count = 0, behind, lost = 0;
+    time_t limit = time(NULL) + PATIENCE_S;
+
+    for (; posted < SENDS && !waiting(); count += ended(&lost)) {
+        ssize_t rc = fi_sendmsg(a.ep, &msg, FI_TRANSMIT_COMPLETE);
+
+        assert_true(!rc || rc == -FI_EAGAIN);
+        posted += !rc;
+        put_ack(false);
+    }
+    behind = waiting();
+    assert_int_equal(lost, 0);
+    assert_true(count + behind < posted); /* the lower has some */
+    put_ack(true);
+    for (; count + lost < posted; count += ended(&lost))
+        assert_true(time(NULL) < limit);
+    assert_int_equal(lost, behind);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
 
 int main(void)
@@ -643,6 +716,7 @@ int main(void)
         TEST(lies_behind_a_message_end_the_peer),
         TEST(a_packet_of_several_records_is_read_whole),
         TEST(packets_of_others_change_nothing),
+        TEST(what_a_peer_had_when_it_left_ends_well),
     };
 
     return cmocka_run_group_tests_name("rxd: packets in parts", tests, NULL, NULL);
