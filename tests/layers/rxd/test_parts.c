@@ -640,7 +640,7 @@ static unsigned waiting(void)
     return count;
 }
 
-/* What a sent has come, the peer says; and then, perhaps, that it leaves. */
+/* The peer says that what a sent has come; and then, perhaps, that it leaves. */
 static void put_ack(bool leaves)
 {
     const struct rxd_record bye = {.kind = RXD_BYE};
