@@ -16,6 +16,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/fid.h"
 #include "core/base/fork.h"
 #include "core/progress/progress_impl.h"
 
@@ -24,6 +25,11 @@ struct progress_block {
     struct progress progress;
     struct progress_impl impl;
 };
+
+static bool stands_aside(const struct progress_watch *own)
+{
+    return atomic_load(&object_of(own, struct progress_impl, own)->aside);
+}
 
 static int create(const char *part, bool locked, bool threaded, struct progress_group *group,
                   struct progress **ret_progress)
@@ -48,6 +54,7 @@ static int create(const char *part, bool locked, bool threaded, struct progress_
     list_init(&impl->watches);
     list_init(&impl->own.link);
     impl->own.epoll_fd = -1;
+    impl->own.rests = stands_aside;
     atomic_init(&impl->threaded, threaded);
     atomic_init(&impl->stop, false);
     atomic_init(&impl->aside, false);

@@ -58,6 +58,9 @@ struct progress_watch {
     struct list link;
     int epoll_fd;
     bool guest; /* of a sleeper that reads another progress domain of the group */
+    /* No thread sleeps on the fd, nor will before progress_trywait. NULL: one may at any time. Set
+     * before it joins, where no other watch has its fd. */
+    bool (*rests)(const struct progress_watch *watch);
 };
 
 struct progress_impl;
@@ -147,6 +150,27 @@ static inline bool progress_watched(const struct progress *progress)
     return progress_root(progress)->watched;
 }
 
+/* True when no thread sleeps on the fds of the sources, nor will before it has asked the sources by
+ * trywait: nothing watches them but threads that stand in for readers, all of which stand aside.
+ * Progress domain locked. */
+bool progress_rests(const struct progress *progress);
+
+enum {
+    PROGRESS_LOOKS =
+        256 /* since trywait: so many make a busy source of one with fds that are armed */
+};
+
+/* For a source that has looked once more with its fds armed, and counts that; trywait begins at 0.
+ * True: it may disarm them. A socket costs each of its packets the kernel's time, at the sender
+ * too, while an epoll fd holds it. */
+static inline bool progress_may_disarm(const struct progress *progress, unsigned *looks)
+{
+    if (__builtin_expect(++*looks < PROGRESS_LOOKS, 1))
+        return false;
+    *looks = 0;
+    return progress_rests(progress);
+}
+
 /* After a post from outside of progress_poll that has started a deadline: wakes sleepers, so that
  * they take it into account. Locked. */
 void progress_tell_sleepers(struct progress *progress);
@@ -227,7 +251,7 @@ void progress_detach(struct progress *progress, struct progress_source *source);
 
 /* The fds of all sources, those to come included, are added to epoll_fd until progress_unwatch: one
  * level of epoll less than with an fd of the progress domain's (the kernel allows five). Several
- * watches may have one epoll_fd. Progress domain unlocked. */
+ * watches may have one epoll_fd. A zeroed watch. Progress domain unlocked. */
 int progress_watch(struct progress *progress, struct progress_watch *watch, int epoll_fd);
 /* The same with the progress domain locked, for a waiter that is about to sleep: a zeroed watch
  * joins once. */

@@ -7,18 +7,33 @@
 
 #include <rdma/fi_errno.h>
 
+#include "core/base/fid.h"
 #include "core/progress/progress_impl.h"
 
 /* A watch of the progress domain below, for each epoll fd that watches the source. */
 struct progress_below {
     struct progress_watch watch;
+    const struct progress_watch *above;
     struct progress_below *next;
 };
 
-static int watch_below(struct progress_source *source, int epoll_fd)
+static bool rests_above(const struct progress_watch *watch)
+{
+    const struct progress_watch *above = object_of(watch, struct progress_below, watch)->above;
+
+    return above->rests(above);
+}
+
+static int watch_below(struct progress_source *source, const struct progress_watch *above)
 {
     struct progress_below *down = calloc(1, sizeof(*down));
-    int rc = down ? progress_watch(source->below, &down->watch, epoll_fd) : -FI_ENOMEM;
+    int rc = -FI_ENOMEM;
+
+    if (down) {
+        down->above = above;
+        down->watch.rests = above->rests ? rests_above : NULL;
+        rc = progress_watch(source->below, &down->watch, above->epoll_fd);
+    }
 
     if (rc) {
         free(down);
@@ -50,7 +65,7 @@ static void unwatch_below(struct progress_source *source, int epoll_fd)
 static int watch_source(const struct progress_watch *watch, struct progress_source *source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = source->fd};
-    int rc = source->below ? watch_below(source, watch->epoll_fd) : 0;
+    int rc = source->below ? watch_below(source, watch) : 0;
 
     if (rc || source->fd < 0)
         return rc;
@@ -167,6 +182,21 @@ void progress_note_change(struct progress_impl *impl)
     note_pair(impl);
     impl->progress->watched =
         !list_empty(&impl->watches) || atomic_load_explicit(&impl->threaded, memory_order_relaxed);
+}
+
+bool progress_rests(const struct progress *progress)
+{
+    const struct progress_impl *impl = progress_root(progress)->impl;
+
+    if (atomic_load_explicit(&impl->threaded, memory_order_relaxed))
+        return false;
+    list_for_each (pos, &impl->watches) {
+        const struct progress_watch *watch = list_item(pos, struct progress_watch, link);
+
+        if (!watch->rests || !watch->rests(watch))
+            return false;
+    }
+    return true;
 }
 
 static int add_watch_locked(struct progress_impl *impl, struct progress_watch *watch, int epoll_fd)
@@ -389,13 +419,10 @@ int progress_trywait(struct progress *progress)
 
 void progress_tell_sleepers(struct progress *progress)
 {
-    struct progress_impl *impl = progress_root(progress)->impl;
-    bool only_own = impl->watches.next == impl->watches.prev && !list_empty(&impl->own.link);
-
-    if (only_own && atomic_load_explicit(&impl->aside, memory_order_relaxed))
-        return; /* it looks soon */
+    if (progress_rests(progress))
+        return; /* stand-ins look soon */
     if (progress_trywait(progress))
-        progress_thread_wake(impl);
+        progress_thread_wake(progress_root(progress)->impl);
 }
 
 int progress_sleep_ms(const struct progress *progress)

@@ -183,4 +183,5 @@ void progress_thread_stop(struct progress_impl *impl)
     progress_thread_wake(impl);
     pthread_join(impl->thread, NULL);
     impl->running = false;
+    atomic_store(&impl->aside, true); /* its watch may be another progress domain's by now */
 }

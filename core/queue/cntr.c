@@ -115,12 +115,19 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
     return atomic_load(&cntr->errors);
 }
 
+/* Where the counter has a wait object of its own, whose fd no other watch has. */
+static bool rests(const struct progress_watch *watch)
+{
+    return wait_rests(&object_of(watch, struct cntr, watch)->wait);
+}
+
 /* As for queues: the fds that drive wake sleepers from the first sleep on. Progress domain locked.
  */
 static bool watch(struct cntr *cntr)
 {
     if (wait_fd(&cntr->wait) < 0 || progress_forked(cntr->progress))
         return false;
+    cntr->watch.rests = cntr->wait.outer ? NULL : rests;
     return progress_has_thread(cntr->progress) ||
            !progress_watch_locked(cntr->progress, &cntr->watch, wait_fd(&cntr->wait));
 }

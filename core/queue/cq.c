@@ -354,6 +354,12 @@ static bool taken_signal(struct cq *cq, unsigned signals)
     return atomic_load(&cq->signals) != signals || atomic_exchange(&cq->signalled, false);
 }
 
+/* Where the queue has a wait object of its own, whose fd no other watch has. */
+static bool rests(const struct progress_watch *watch)
+{
+    return wait_rests(&object_of(watch, struct cq, watch)->wait);
+}
+
 /* From the first sleep on, the fds of the sources that drive the queue wake its sleepers; before
  * that, sources need not arm them. False when the fds cannot wake a sleeper. Progress domain
  * locked. */
@@ -361,6 +367,7 @@ static bool watch(struct cq *cq)
 {
     if (wait_fd(&cq->wait) < 0 || progress_forked(cq->progress))
         return false;
+    cq->watch.rests = cq->wait.outer ? NULL : rests;
     return progress_has_thread(cq->progress) ||
            !progress_watch_locked(cq->progress, &cq->watch, wait_fd(&cq->wait));
 }
@@ -492,7 +499,7 @@ static int trywait(struct wait *wait)
     if (readable(cq) || cq->failed)
         rc = -FI_EAGAIN;
     else if (!progress_has_thread(cq->progress) &&
-             (!watch(cq) || progress_sleep_ms(cq->progress) >= 0))
+             ((!cq->watched_above && !watch(cq)) || progress_sleep_ms(cq->progress) >= 0))
         rc = -FI_EAGAIN; /* nothing would wake the caller */
     else if (!progress_has_thread(cq->progress))
         rc = progress_trywait(cq->progress);
@@ -696,12 +703,13 @@ int cq_close_check(const struct cq *cq)
     return children_any(&cq->children) ? -FI_EBUSY : 0;
 }
 
-static int tell_sources(const struct cq *cq, struct cq_sources *sources)
+static int tell_sources(struct cq *cq, struct cq_sources *sources)
 {
     if (cq->progress->locked || cq->wait.event_fd < 0)
         return -FI_ENOSYS;
     sources->progress = cq->progress;
     sources->fd = cq->wait.event_fd;
+    cq->watched_above = true;
     return 0;
 }
 
@@ -710,7 +718,7 @@ int cq_control(struct fid *fid, int command, void *arg)
     struct cq *cq = object_of(fid, struct cq, fid.fid);
 
     switch (command) {
-    case FI_GETWAIT: return wait_get(&cq->wait, arg);
+    case FI_GETWAIT: cq->watched_above = false; return wait_get(&cq->wait, arg);
     case FI_GETWAITOBJ: *(enum fi_wait_obj *)arg = wait_kind(&cq->wait); return 0;
     case CONTROL_SOURCES: return tell_sources(cq, arg);
     default: return -FI_ENOSYS;

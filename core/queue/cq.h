@@ -63,6 +63,7 @@ struct cq {
     unsigned full;          /* reads that gave something */
     struct wait wait;
     struct progress_watch watch;
+    bool watched_above; /* who asks it by trywait watches its sources itself */
     struct progress_sleeper sleeper;
     struct children children; /* endpoints bound */
     enum fi_cq_format format;

@@ -56,6 +56,12 @@ static inline int wait_fd(const struct wait *wait)
     return wait->outer ? wait->outer->epoll_fd : wait->epoll_fd;
 }
 
+/* No thread sleeps, nor will before it has armed. */
+static inline bool wait_rests(const struct wait *wait)
+{
+    return atomic_load(&wait->armed) != WAIT_ARMED;
+}
+
 /* The waiter may hold the mutex that a signal takes: it may ask for no lock of a signaller. */
 static inline bool wait_has_mutex(const struct wait *wait)
 {

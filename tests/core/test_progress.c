@@ -217,7 +217,7 @@ static void merged_units_share_lock_sources_and_watches(void **state)
     struct progress *c = create(FI_THREAD_SAFE, FI_PROGRESS_MANUAL);
     int fds[3], epoll_fd = epoll_create1(0);
     struct counter of_a, of_b, of_c;
-    struct progress_watch watch;
+    struct progress_watch watch = {0};
 
     for (int i = 0; i < 3; i++)
         fds[i] = eventfd(0, EFD_NONBLOCK);
@@ -271,7 +271,7 @@ static void units_below_show_through(void **state)
     int epoll_fd = epoll_create1(0), outer = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     struct counter layers[DEEP - 1], twice, bottom, more;
-    struct progress_watch watch;
+    struct progress_watch watch = {0};
 
     assert_int_equal(epoll_ctl(outer, EPOLL_CTL_ADD, epoll_fd, &event), 0);
     for (int i = 0; i < DEEP; i++)

@@ -58,6 +58,22 @@ int udp_ep_watch(struct udp_ep *ep)
     return 0;
 }
 
+/* As long as no thread may sleep: an epoll fd that holds a socket costs each datagram the kernel's
+ * time, at its sender, too. */
+static void unwatch(struct udp_ep *ep)
+{
+    watch_socket(ep, &ep->main, EPOLL_CTL_DEL, 0);
+    if (ep->hot.sock.fd >= 0)
+        watch_socket(ep, &ep->hot.sock, EPOLL_CTL_DEL, 0);
+    list_for_each (pos, &ep->groups) {
+        const struct udp_group *group = list_item(pos, struct udp_group, link);
+
+        if (group->sock.fd >= 0)
+            watch_socket(ep, &group->sock, EPOLL_CTL_DEL, 0);
+    }
+    ep->watched = false;
+}
+
 int udp_ep_add_socket(struct udp_ep *ep, const struct udp_socket *sock)
 {
     udp_options_apply(ep, sock);
@@ -75,6 +91,8 @@ static void poll_ep(struct progress_source *source)
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return;
+    if (ep->watched && progress_may_disarm(ep->base.binding.progress, &ep->looks))
+        unwatch(ep);
     if (__builtin_expect(udp_batch_waiting(ep->batch), 0))
         udp_batch_flush(ep);
     udp_receive(ep);
@@ -91,6 +109,7 @@ static int trywait(struct progress_source *source)
     if (ep->base.eq)
         udp_errors_read(ep); /* they would wake it for ever */
     udp_hot_before_sleep(&ep->hot);
+    ep->looks = 0;
     return udp_ep_watch(ep) ? -FI_EAGAIN : 0;
 }
 
@@ -114,7 +133,7 @@ static void watch_av(struct udp_ep *ep)
 /* A queue that is read by itself hears of errors, too. */
 static int attach_errors(struct udp_ep *ep)
 {
-    struct epoll_event event = {.events = 0};
+    struct progress *control = ep->fabric->plain.control;
     int rc;
 
     if (!ep->base.eq || ep->errors_attached)
@@ -122,13 +141,14 @@ static int attach_errors(struct udp_ep *ep)
     udp_errors_ask(&ep->main);
     if (ep->errors_fd < 0)
         ep->errors_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (ep->errors_fd < 0 ||
-        (epoll_ctl(ep->errors_fd, EPOLL_CTL_ADD, ep->main.fd, &event) && errno != EEXIST))
+    if (ep->errors_fd < 0)
         return -errno;
     ep->errors.fd = ep->errors_fd;
-    progress_lock(ep->fabric->plain.control);
-    rc = progress_attach(ep->fabric->plain.control, &ep->errors);
-    progress_unlock(ep->fabric->plain.control);
+    progress_lock(control);
+    rc = progress_watched(control) ? udp_errors_arm(ep) : 0; /* a thread may sleep already */
+    if (!rc)
+        rc = progress_attach(control, &ep->errors);
+    progress_unlock(control);
     ep->errors_attached = !rc;
     return rc;
 }
@@ -143,7 +163,9 @@ static int attach_source(struct udp_ep *ep)
         return -errno;
     ep->source.fd = ep->epoll_fd;
     progress_lock(ep->base.binding.progress);
-    rc = progress_attach(ep->base.binding.progress, &ep->source);
+    rc = progress_watched(ep->base.binding.progress) ? udp_ep_watch(ep) : 0; /* likewise */
+    if (!rc)
+        rc = progress_attach(ep->base.binding.progress, &ep->source);
     ep->attached = !rc;
     progress_unlock(ep->base.binding.progress);
     return rc;

@@ -5,10 +5,10 @@
  * Locks: the progress domain of the endpoint's queues guards everything but what udp_error.c does,
  * which needs none. The fabric's progress domain, taken first, drives only that.
  *
- * A wait object sleeps on `epoll_fd`, which holds the sockets from the first sleep on: an epoll
- * that watches a socket costs the sender of each datagram a wake-up. They are in it for reading
- * only while a receive is posted, and for writing only while datagrams wait: a datagram without a
- * receive stays with the kernel and wakes no sleeper.
+ * A wait object sleeps on `epoll_fd`, which holds the sockets while a thread may sleep: an epoll fd
+ * that watches a socket costs both ends of each datagram a quarter of a microsecond. They are in it
+ * for reading only while a receive is posted, and for writing only while datagrams wait: a datagram
+ * without a receive stays with the kernel and wakes no sleeper.
  */
 #ifndef WEFT_UDP_EP_H
 #define WEFT_UDP_EP_H
@@ -48,7 +48,8 @@ struct udp_ep {
     uint32_t tclass, ecn;
     /* Waiting. */
     int epoll_fd;
-    bool watched;      /* the sockets are in epoll_fd: from the first sleep on */
+    bool watched;      /* the sockets are in epoll_fd: for a sleep, and a while after it */
+    unsigned looks;    /* of progress_may_disarm */
     uint32_t interest; /* EPOLLIN, EPOLLOUT: what epoll_fd has of them */
     struct progress_source source;
     bool attached;
@@ -82,8 +83,9 @@ struct udp_ep {
     atomic_bool stale; /* the AV has changed: both udp_known */
     /* ICMP errors, reported where there is an event queue. */
     struct progress_source errors;
-    int errors_fd; /* epoll, of nothing but errors */
+    int errors_fd; /* epoll, of nothing but errors; holds the sockets from the first sleep on */
     bool errors_attached;
+    atomic_bool errors_armed;
 };
 
 static inline struct udp_ep *udp_ep_of(const struct endpoint *base)
@@ -154,6 +156,10 @@ void udp_receive_finish(struct udp_ep *ep);
 unsigned udp_errors_read(struct udp_ep *ep);
 /* The socket keeps such reports from now on. */
 void udp_errors_ask(const struct udp_socket *sock);
+/* The sockets join errors_fd, for who is about to sleep on it. Negative errno. */
+int udp_errors_arm(struct udp_ep *ep);
+/* The socket of the hot peer is there, whose errors are to be read, too. Any thread. */
+void udp_errors_add_hot(struct udp_ep *ep);
 /* poll and trywait of `errors`. */
 void udp_errors_poll(struct progress_source *source);
 int udp_errors_trywait(struct progress_source *source);

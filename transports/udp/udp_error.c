@@ -6,6 +6,7 @@
  * the application does not read keeps some of them, and the others are forgotten.
  */
 #include <errno.h>
+#include <sys/epoll.h>
 
 #include <rdma/fi_errno.h>
 
@@ -81,7 +82,42 @@ void udp_errors_poll(struct progress_source *source)
     udp_errors_read(object_of(source, struct udp_ep, errors));
 }
 
+/* For nothing but errors. */
+static int watch_errors(const struct udp_ep *ep, int fd)
+{
+    struct epoll_event event = {.events = 0};
+
+    return epoll_ctl(ep->errors_fd, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST ? -errno : 0;
+}
+
+/* The flag comes before the look at the hot peer's socket, which comes before a look at the flag:
+ * one of two threads adds it. */
+int udp_errors_arm(struct udp_ep *ep)
+{
+    int hot, rc;
+
+    if (atomic_load_explicit(&ep->errors_armed, memory_order_relaxed))
+        return 0;
+    atomic_store(&ep->errors_armed, true);
+    hot = atomic_load(&ep->hot.errors);
+    rc = watch_errors(ep, ep->main.fd);
+    if (!rc && hot >= 0)
+        rc = watch_errors(ep, hot);
+    if (rc)
+        atomic_store(&ep->errors_armed, false);
+    return rc;
+}
+
+void udp_errors_add_hot(struct udp_ep *ep)
+{
+    atomic_store(&ep->hot.errors, ep->hot.sock.fd);
+    if (atomic_load(&ep->errors_armed) && watch_errors(ep, ep->hot.sock.fd))
+        atomic_store(&ep->errors_armed, false); /* the next who sleeps tries again */
+}
+
 int udp_errors_trywait(struct progress_source *source)
 {
-    return udp_errors_read(object_of(source, struct udp_ep, errors)) ? -FI_EAGAIN : 0;
+    struct udp_ep *ep = object_of(source, struct udp_ep, errors);
+
+    return udp_errors_arm(ep) || udp_errors_read(ep) ? -FI_EAGAIN : 0;
 }

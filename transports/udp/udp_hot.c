@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #include "core/base/log.h"
 #include "transports/udp/udp_ep.h"
@@ -19,17 +18,14 @@ enum {
 static int open_socket(struct udp_ep *ep)
 {
     struct udp_hot *hot = &ep->hot;
-    struct epoll_event event = {.events = 0}; /* nothing but errors */
     int rc = udp_socket_open_beside(ep->fabric, &ep->main, &hot->sock);
 
     if (!rc)
         rc = udp_ep_add_socket(ep, &hot->sock);
-    if (!rc && ep->errors_fd >= 0 && epoll_ctl(ep->errors_fd, EPOLL_CTL_ADD, hot->sock.fd, &event))
-        rc = -errno;
     if (rc)
         udp_socket_close(&hot->sock);
     else
-        atomic_store(&hot->errors, hot->sock.fd);
+        udp_errors_add_hot(ep);
     return rc;
 }
 

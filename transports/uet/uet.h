@@ -131,10 +131,12 @@ struct uet_ep {
     bool attached, closing;
     bool disabled; /* its generation takes nothing new */
     bool knows_sources, source_err;
-    uint32_t job;     /* where the AV has no keys; else: */
-    size_t key_limit; /* those of its AV with numbers below it are the endpoint's */
-    struct progress_source source;
-    struct progress_source hot; /* of the hot peer's socket, once there is one */
+    uint32_t job;                  /* where the AV has no keys; else: */
+    size_t key_limit;              /* those of its AV with numbers below it are the endpoint's */
+    struct progress_source source; /* its fd, an epoll fd, holds the sockets while one may sleep: */
+    int socket_fd, hot_fd;         /* the NIC's, and once there is one the hot peer's */
+    bool watched;                  /* they are in it */
+    unsigned looks;                /* of progress_may_disarm */
     struct wake_timer timer;
     struct pool ops;
     size_t used;          /* operations that were accepted */

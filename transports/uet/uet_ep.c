@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The life of endpoints: NIC and SES, progress, names, closing. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -70,25 +73,51 @@ static void note_poll(struct uet_ep *ep)
     ep->company.posts = 0;
 }
 
-/* Of the hot peer's socket: the other source reads it. */
-static void poll_hot(struct progress_source *source)
+/* ---- Sockets and sleepers ---- */
+
+static int watch_socket(const struct uet_ep *ep, int op, int fd)
 {
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (fd < 0 || !epoll_ctl(ep->source.fd, op, fd, &event))
+        return 0;
+    return errno == EEXIST ? 0 : -errno;
 }
 
-static int trywait_hot(struct progress_source *source)
+/* A second try finds what the first has left. */
+static int watch(struct uet_ep *ep)
 {
-    return 0;
+    int rc;
+
+    if (ep->watched || ep->source.fd < 0)
+        return 0;
+    rc = watch_socket(ep, EPOLL_CTL_ADD, ep->socket_fd);
+    if (!rc)
+        rc = watch_socket(ep, EPOLL_CTL_ADD, ep->hot_fd);
+    ep->watched = !rc;
+    return rc;
 }
 
+/* As long as no thread may sleep: to be in an epoll fd costs each packet the kernel's time, at its
+ * sender, too. */
+static void unwatch(struct uet_ep *ep)
+{
+    watch_socket(ep, EPOLL_CTL_DEL, ep->socket_fd);
+    watch_socket(ep, EPOLL_CTL_DEL, ep->hot_fd);
+    ep->watched = false;
+}
+
+/* The hot peer's socket stays the same. */
 static void heat(struct uet_ep *ep)
 {
     int fd = uet_nic_heat(ep->nic);
 
-    if (fd < 0 || !list_empty(&ep->hot.link))
+    if (fd < 0 || fd == ep->hot_fd)
         return;
-    ep->hot.fd = fd;
-    if (progress_attach(ep->base.binding.progress, &ep->hot))
+    if (ep->watched && watch_socket(ep, EPOLL_CTL_ADD, fd))
         uet_nic_freeze(ep->nic);
+    else
+        ep->hot_fd = fd;
 }
 
 void uet_ep_push(struct uet_ep *ep, const struct ses_op *op)
@@ -161,6 +190,8 @@ static void poll_ep(struct progress_source *source)
 
     if (__builtin_expect(progress_forked(ep->base.binding.progress), 0))
         return;
+    if (ep->watched && progress_may_disarm(ep->base.binding.progress, &ep->looks))
+        unwatch(ep);
     if (__builtin_expect(atomic_load_explicit(&ep->stale, memory_order_relaxed), 0)) {
         uet_leave_gone(ep);
         uet_resolve(ep);
@@ -198,6 +229,9 @@ static int trywait(struct progress_source *source)
     if (reports || due <= now || !flush(ep) || uet_nic_is_refused(ep->nic))
         return -FI_EAGAIN;
     uet_nic_before_sleep(ep->nic);
+    ep->looks = 0;
+    if (watch(ep))
+        return -FI_EAGAIN;
     ep->sleeps_until = due;
     if (due == UINT64_MAX) {
         wake_timer_clear(&ep->timer, ep->base.binding.progress, -1);
@@ -300,6 +334,26 @@ static int create_ses(struct uet_ep *ep)
     return ep->ses ? 0 : -FI_ENOMEM;
 }
 
+/* A NIC without a socket has no fd: then who waits looks each millisecond. */
+static int attach(struct uet_ep *ep)
+{
+    struct progress *progress = ep->base.binding.progress;
+    int rc;
+
+    ep->socket_fd = uet_nic_fd(ep->nic);
+    if (ep->socket_fd >= 0 && ep->source.fd < 0)
+        ep->source.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (ep->socket_fd >= 0 && ep->source.fd < 0)
+        return -errno;
+    progress_lock(progress);
+    rc = progress_watched(progress) ? watch(ep) : 0; /* a thread may sleep already */
+    if (!rc)
+        rc = progress_attach(progress, &ep->source);
+    ep->attached = !rc;
+    progress_unlock(progress);
+    return rc;
+}
+
 static int enable(struct endpoint *base)
 {
     struct uet_ep *ep = uet_ep_of(base);
@@ -318,12 +372,7 @@ static int enable(struct endpoint *base)
         ep->listener.progress = base->binding.progress;
         av_attach(base->av, &ep->listener);
     }
-    ep->source.fd = uet_nic_fd(ep->nic);
-    progress_lock(base->binding.progress);
-    rc = progress_attach(base->binding.progress, &ep->source);
-    ep->attached = !rc;
-    progress_unlock(base->binding.progress);
-    return rc;
+    return attach(ep);
 }
 
 /* ---- Options ---- */
@@ -525,8 +574,6 @@ static int close_ep(struct endpoint *base)
             say_goodbye(ep);
         ep->closing = true;
         progress_detach(base->binding.progress, &ep->source);
-        if (!list_empty(&ep->hot.link))
-            progress_detach(base->binding.progress, &ep->hot);
         endpoint_close_receives(base);
         uet_orphan_kept(ep);
         wake_timer_finish(&ep->timer, base->binding.progress);
@@ -542,6 +589,8 @@ static int close_ep(struct endpoint *base)
     uet_loans_finish(ep);
     if (base->binding.progress)
         progress_unlock(base->binding.progress);
+    if (ep->source.fd >= 0)
+        close(ep->source.fd);
     uet_nic_close(ep->nic);
     pool_finish(&ep->ops);
     endpoint_finish(base);
@@ -640,10 +689,7 @@ int uet_ep_open(struct fid_domain *fid, struct fi_info *user_info, struct fid_ep
         list_init(&ep->source.link);
         ep->source.poll = poll_ep;
         ep->source.trywait = trywait;
-        list_init(&ep->hot.link);
-        ep->hot.poll = poll_hot;
-        ep->hot.trywait = trywait_hot;
-        ep->hot.leaf = true;
+        ep->source.fd = ep->socket_fd = ep->hot_fd = -1;
         wake_timer_init(&ep->timer);
         pool_init(&ep->ops, sizeof(struct uet_op), 0);
         rc = init(ep, info, context);

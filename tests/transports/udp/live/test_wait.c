@@ -72,6 +72,45 @@ static void a_datagram_without_a_receive_wakes_nobody(void **state)
     ends_close();
 }
 
+static void *sleep_on_b(void *unused)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_cq_sread(b.rx, &entry, 1, NULL, 60000), 1);
+    assert_ptr_equal(entry.op_context, in);
+    return NULL;
+}
+
+/* Of one queue with b's. */
+static struct fid_ep *open_beside_b(void)
+{
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(b.domain, b.info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &b.tx->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_ep_bind(ep, &b.rx->fid, FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(ep, &b.av->fid, 0), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    return ep;
+}
+
+static void an_endpoint_that_comes_later_wakes_a_sleeper(void **state)
+{
+    struct end late = {0};
+    pthread_t thread;
+
+    ends_open(&(struct options){.wait = FI_WAIT_FD});
+    receive(&b, in, 10); /* which stays */
+    assert_int_equal(pthread_create(&thread, NULL, sleep_on_b, NULL), 0);
+    usleep(50000);
+    late.ep = open_beside_b();
+    receive(&late, in, 10);
+    send_to(&a, introduce(&a, &late), out, 10);
+    pthread_join(thread, NULL);
+    assert_int_equal(fi_close(&late.ep->fid), 0);
+    ends_close();
+}
+
 /* Errors of the network wake the reader of the event queue, and do not keep others awake. */
 static void errors_wake_the_event_queue(void **state)
 {
@@ -111,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sleepers_are_woken),
         cmocka_unit_test(a_datagram_without_a_receive_wakes_nobody),
+        cmocka_unit_test(an_endpoint_that_comes_later_wakes_a_sleeper),
         cmocka_unit_test(errors_wake_the_event_queue),
         cmocka_unit_test(with_automatic_progress_no_call_is_needed),
     };
