@@ -15,7 +15,8 @@ enum {
     SCALED = 200 * 1000,      /* ns more for a window of one packet, less by its square root */
     SCALED_MOST = 300 * 1000, /* of it: windows of half a packet grow among others */
     LEAST_KEPT = 50,          /* percent of the window that a reduction leaves */
-    GROWTH = 8                /* of congestion_grow */
+    GROWTH = 8,               /* of congestion_grow */
+    BEFORE = 0                /* state: the time before the latest, ns */
 };
 
 /* ns: what no window's target is below. The margin is an eighth of the least round trip, too, for
@@ -40,15 +41,26 @@ static void reduce(struct congestion *cc, uint64_t percent)
     cc->threshold = cc->window;
 }
 
+/* The lesser of the last two, so that one that a pause of a processor has lengthened is no reason.
+ * An acknowledgement without a time, as of who reads late, brings no other one. */
+static uint64_t delay_of(struct congestion *cc, const struct congestion_ack *ack)
+{
+    uint64_t before = cc->state[BEFORE], latest = ack->rtt->latest;
+
+    if (ack->timed)
+        cc->state[BEFORE] = latest;
+    return before && before < latest ? before : latest;
+}
+
 static void acked(struct congestion *cc, const struct congestion_ack *ack)
 {
-    uint64_t latest = ack->rtt->latest;
-    uint64_t aim = latest > least_target(ack->rtt) ? target(cc, ack->rtt) : latest;
+    uint64_t delay = delay_of(cc, ack);
+    uint64_t aim = delay > least_target(ack->rtt) ? target(cc, ack->rtt) : delay;
 
-    if (latest > aim) {
-        uint64_t over = 80 * (latest - aim) / latest;
+    if (delay > aim) {
+        uint64_t over = 80 * (delay - aim) / delay;
 
-        if (congestion_reacts(cc, ack->now, ack->sent))
+        if (ack->timed && congestion_reacts(cc, ack->now, ack->sent))
             reduce(cc, over < 100 - LEAST_KEPT ? 100 - over : LEAST_KEPT);
         return;
     }

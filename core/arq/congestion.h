@@ -28,7 +28,8 @@ struct congestion;
 struct congestion_ack {
     uint64_t now;
     uint64_t sent;          /* when the latest packet was sent that it acknowledges */
-    const struct rtt *rtt;  /* that packet's time is in it */
+    const struct rtt *rtt;  /* that packet's time is in it, if this is */
+    bool timed;             /* true; else rtt->latest is of an earlier acknowledgement */
     uint64_t bytes, marked; /* acknowledged by it; of these, in packets marked by the network */
     bool limited;           /* the window, not the application, has held the sender back */
 };

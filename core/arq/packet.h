@@ -84,6 +84,7 @@ struct arq_header {
     /* Not in the bytes: its receiver sets it where the packet may have waited to be read, and
      * nothing tells how long. Neither it nor its answer says anything about the round trip. */
     bool late;
+    uint64_t slack; /* likewise, where that is short: ns that it may have waited at most */
 };
 
 void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER]);

@@ -31,28 +31,37 @@ static void note_kept(struct rtt *rtt, uint64_t now, uint64_t delay)
     rtt->kept_at = now;
 }
 
-void rtt_add_sent(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay, uint64_t took)
+/* Longer than usual, but by no more than it may have waited to be read: as usual. */
+static uint64_t without_slack(const struct rtt *rtt, uint64_t time, uint64_t slack)
 {
-    uint64_t distance;
+    uint64_t least = time > slack ? time - slack : 0;
 
-    if (!sample)
-        sample = 1;
-    if (delay >= sample)
-        return;
-    sample -= delay;
-    note_least(rtt, now, sample + took);
-    note_kept(rtt, now, delay);
-    rtt->latest = sample;
+    if (!rtt->smoothed || time <= rtt->smoothed)
+        return time;
+    return least > rtt->smoothed ? least : rtt->smoothed;
+}
+
+bool rtt_add_sample(struct rtt *rtt, uint64_t now, const struct rtt_sample *sample)
+{
+    uint64_t time = sample->since ? sample->since : 1, distance;
+
+    if (sample->delay >= time)
+        return false;
+    time = without_slack(rtt, time - sample->delay, sample->slack);
+    note_least(rtt, now, time + sample->took);
+    note_kept(rtt, now, sample->delay);
+    rtt->latest = time;
     if (!rtt->smoothed) {
-        rtt->smoothed = sample;
-        rtt->variance = sample / 2;
-        return;
+        rtt->smoothed = time;
+        rtt->variance = time / 2;
+        return true;
     }
-    distance = sample > rtt->smoothed ? sample - rtt->smoothed : rtt->smoothed - sample;
+    distance = time > rtt->smoothed ? time - rtt->smoothed : rtt->smoothed - time;
     rtt->variance = (3 * rtt->variance + distance) / 4;
-    rtt->smoothed = (7 * rtt->smoothed + sample) / 8;
+    rtt->smoothed = (7 * rtt->smoothed + time) / 8;
     if (!rtt->smoothed)
         rtt->smoothed = 1;
+    return true;
 }
 
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t delay)

@@ -6,6 +6,7 @@
 #ifndef WEFT_CORE_ARQ_RTT_H
 #define WEFT_CORE_ARQ_RTT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -26,15 +27,22 @@ struct rtt {
                              * kept_at; it fades by half in each RTT_KEPT_AGE */
 };
 
-/* A packet has been acknowledged that was sent `sample` before now, when a call that took so long
- * returned: it may have left with the call's begin, so the least time counts from there. The peer
- * states that it kept the acknowledgement for `delay`, which is not the network's; a statement that
- * would leave nothing is not believed, and the sample says nothing. A zeroed struct rtt is a new
- * one. */
-void rtt_add_sent(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay, uint64_t took);
-static inline void rtt_add(struct rtt *rtt, uint64_t now, uint64_t sample, uint64_t delay)
+/* Of one packet that was acknowledged, ns. */
+struct rtt_sample {
+    uint64_t since; /* since it was sent: since a call returned */
+    uint64_t took; /* by that call: it may have left with the call's begin, so the least time counts
+                     * from there */
+    uint64_t delay; /* for which the peer states that it kept the acknowledgement: no time of the
+                     * network's */
+    uint64_t slack; /* that is too much at most: the acknowledgement may have waited to be read */
+};
+
+/* False: the sample says nothing: a statement of the peer's that would leave nothing is not
+ * believed. A zeroed struct rtt is a new one. */
+bool rtt_add_sample(struct rtt *rtt, uint64_t now, const struct rtt_sample *sample);
+static inline bool rtt_add(struct rtt *rtt, uint64_t now, uint64_t since, uint64_t delay)
 {
-    rtt_add_sent(rtt, now, sample, delay, 0);
+    return rtt_add_sample(rtt, now, &(struct rtt_sample){.since = since, .delay = delay});
 }
 
 /* The smoothed time; RTT_INITIAL without a sample. */

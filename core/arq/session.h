@@ -48,6 +48,7 @@ struct session_message {
     uint64_t serial;
     uint64_t unsent, unacked; /* pieces, as bits */
     uint16_t pieces, size;    /* 1: whole; bytes of a piece */
+    bool more;                /* of the owner: others follow, if only when the peer asks for them */
     bool numbered;            /* has its serial */
     bool resent;              /* several packets may carry a piece */
     bool in_pieces;           /* counted in session->in_pieces */

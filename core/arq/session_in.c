@@ -11,7 +11,8 @@
 struct news {
     uint64_t bytes, sent; /* sent: of the latest packet */
     bool any;
-    bool late; /* one had been given up, and has come */
+    bool late;  /* one had been given up, and has come */
+    bool timed; /* the newest has given a round trip */
 };
 
 enum {
@@ -67,9 +68,12 @@ static unsigned numbers_acked(struct session *session, uint64_t now, uint64_t nu
     if (!flight_ack_run(&session->traffic->flight, number, most, now, &run))
         return 1;
     if (newest && now > packet->sent && header->kept < ARQ_KEPT_MAX && !header->late)
-        rtt_add_sent(&session->traffic->rtt, now, now - packet->sent,
-                     (uint64_t)header->kept * ARQ_KEPT_UNIT,
-                     packet->kind == KIND_TRAIN ? session->traffic->took : 0);
+        news->timed = rtt_add_sample(
+            &session->traffic->rtt, now,
+            &(struct rtt_sample){.since = now - packet->sent,
+                                 .took = packet->kind == KIND_TRAIN ? session->traffic->took : 0,
+                                 .delay = (uint64_t)header->kept * ARQ_KEPT_UNIT,
+                                 .slack = header->slack});
     packets_acked(session, &run, news);
     return run.count;
 }
@@ -111,6 +115,7 @@ static void tell_congestion(struct session *session, uint64_t now, const struct 
         .now = now,
         .sent = news->sent,
         .rtt = &session->traffic->rtt,
+        .timed = news->timed,
         .bytes = news->bytes,
         .marked = marked_bytes(session, header, news->bytes),
         .limited = session->held,
@@ -160,6 +165,13 @@ static void take_limit(struct session *session, uint32_t told)
 
 /* ---- What has come ---- */
 
+/* When a packet that is read came at the earliest, so that its peer does not take our delay for the
+ * network's; 0: longer ago than can be told. */
+static uint64_t came(const struct arq_header *header, uint64_t now)
+{
+    return header->late || header->slack >= now ? 0 : now - header->slack;
+}
+
 /* So many numbers up to this one have come: they are acknowledged with the next packet, at once, or
  * within ack_delay. */
 static void answer_later(struct session *session, uint64_t now, uint64_t number, unsigned count,
@@ -170,7 +182,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     uint64_t at = now + session->config->ack_delay;
 
     if (number + 1 == session->numbers.end)
-        session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
+        session->arrived = came(header, now);
     session->came_marked += marked ? count : 0;
     if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
         session->untold = (uint32_t)number + 1 - count; /* a late one */

@@ -389,30 +389,41 @@ static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
     }
 }
 
-/* Is what leaves behind so many pieces of the message, as far as it is known, one train at most? */
-static bool is_nearly_last(const struct session *session, const struct session_message *message,
-                           unsigned pieces)
+/* So much leaves behind so many pieces of the message, as far as it is known: nothing, one train at
+ * most, or more. */
+enum behind {
+    BEHIND_NOTHING,
+    BEHIND_TRAIN,
+    BEHIND_MORE,
+};
+
+static enum behind behind(const struct session *session, const struct session_message *message,
+                          unsigned pieces)
 {
     const struct list *queued = &session->queued, *next = message->list.next;
     bool rest = message->unsent >> __builtin_ctzll(message->unsent) >> (pieces - 1) >> 1;
+    unsigned trains = rest;
 
     if (next == &session->traffic->again)
         next = queued->next;
-    return next == queued || (!rest && next->next == queued);
+    for (; next != queued && trains < BEHIND_MORE; next = next->next, trains++)
+        message = list_item(next, struct session_message, list);
+    return trains >= BEHIND_MORE || message->more ? BEHIND_MORE : (enum behind)trains;
 }
 
 /* The flags of a train of so many pieces, of `bytes`. The peer acknowledges those that ask: at once
- * a part of the window at a time, which costs both sides less than an ACK of each; soon the last
- * two of what is queued, so that a message that answers them may do it. The first of those, too,
- * since a message has the bits for one train. */
+ * a part of the window at a time, which costs both sides less than an ACK of each; the last of what
+ * is queued soon, so that a message that answers it may do it. That has the bits for one train, so
+ * the one before asks, too, at once: an ACK of its own would come into the way of the answer. */
 static unsigned asks(const struct session *session, const struct session_message *message,
                      unsigned pieces, uint64_t bytes)
 {
     const struct session_traffic *traffic = session->traffic;
+    enum behind left = behind(session, message, pieces);
 
-    if (session->timeouts)
+    if (session->timeouts || left == BEHIND_TRAIN)
         return ARQ_NOW;
-    if (is_nearly_last(session, message, pieces))
+    if (left == BEHIND_NOTHING)
         return ARQ_ASKS;
     return traffic->unasked + bytes >= traffic->congestion.window / TRAIN_SHARE ||
                    traffic->unasked_trains + 1 >= UNASKED_TRAINS
@@ -434,7 +445,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
         packet.count = message->len;
     packet.more = follows(session, now, message, packet.len + packet.count);
     if (message->pieces > 1 && session->config->transmit_train && !header.flags &&
-        is_nearly_last(session, message, 1))
+        behind(session, message, 1) != BEHIND_MORE)
         header.flags = ARQ_ASKS;
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
@@ -478,7 +489,7 @@ static unsigned train_length(struct session *session, const struct session_messa
 {
     const struct flight *flight = &session->traffic->flight;
     uint64_t bytes = ARQ_HEADER + message->size, packets, open;
-    uint64_t behind = session->traffic->congestion.ops->exact ? 1 : bytes;
+    uint64_t next = session->traffic->congestion.ops->exact ? 1 : bytes;
     uint64_t window = session->traffic->congestion.window + pause_room(session);
     uint64_t sent = ~(message->unsent >> __builtin_ctzll(message->unsent));
 
@@ -486,7 +497,8 @@ static unsigned train_length(struct session *session, const struct session_messa
         return 1;
     packets =
         lesser(sent ? (uint64_t)__builtin_ctzll(sent) : ARQ_PIECES, train_most(session, bytes));
-    open = window > flight->bytes + behind ? (window - flight->bytes - behind) / bytes + 1 : 1;
+    open = window > flight->bytes + next ? (window - flight->bytes - next) / bytes + 1 : 1;
+    session->held |= open < packets;
     open = lesser(open, pieces_room(session));
     if (open < packets && flight->out && !session->looks)
         return 0;
@@ -527,10 +539,16 @@ static bool send_train(struct session *session, uint64_t now, struct session_mes
     return true;
 }
 
+/* A packet with data acknowledges a word of numbers. The peer would take those before them for
+ * lost, since later ones have come: they are acknowledged first. False: the lower takes nothing. */
+static bool tell_rest(struct session *session, uint64_t now)
+{
+    return session_untold(session) <= SERIAL_WORD || send_ack(session, now, 0);
+}
+
 static void send_messages(struct session *session, uint64_t now)
 {
     struct session_message *message;
-
     unsigned pieces;
 
     while (!session->blocked && (message = next_message(session))) {
@@ -547,7 +565,7 @@ static void send_messages(struct session *session, uint64_t now)
         }
         pieces = train_length(session, message);
         session->looks = session->unfinished = !pieces;
-        if (session->looks)
+        if (session->looks || !tell_rest(session, now))
             return;
         if (pieces > 1 ? !send_train(session, now, message, pieces)
                        : !send_piece(session, now, message))
@@ -570,7 +588,8 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
     session->burst = 0;
     if (!session->busy_since)
         session->busy_since = now;
-    if (!admits(session, now, ARQ_HEADER + message->len) || !send_piece(session, now, message))
+    if (!admits(session, now, ARQ_HEADER + message->len) || !tell_rest(session, now) ||
+        !send_piece(session, now, message))
         return 0;
     return session->traffic->timeout_at;
 }

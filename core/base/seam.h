@@ -106,6 +106,9 @@ struct train_port {
     /* Of the lower: sends a train, which has left when it returns 0. -FI_EAGAIN: not now;
      * -FI_ENOSYS: never; others: not this one. NULL: never. */
     ssize_t (*send)(void *lower, const struct train *train);
+    /* Of the lower: room for a train, which the upper may put together there as one segment: the
+     * next call of send does not copy that. NULL: there is none, so it comes in segments. */
+    void *(*memory)(void *lower);
     void *lower;
 };
 
@@ -122,6 +125,9 @@ struct packet_reader {
     /* The same of a packet that lies in several places, the first of which is the longest. NULL: it
      * is put together first. */
     bool (*read_parts)(void *arg, const struct iovec *parts, size_t count, uint64_t src);
+    /* All packets that have come were read, and none is acknowledged yet: what the upper sends now
+     * takes the acknowledgements along. NULL: it sends nothing then. */
+    void (*answer)(void *arg);
     void *arg;
 };
 

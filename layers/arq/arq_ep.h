@@ -82,7 +82,8 @@ struct arq_ep {
     bool user_ids;
     /* Progress. */
     uint64_t read;       /* ns: what came to this node up to then has been read */
-    uint64_t looked;     /* ns: when the lower was read last */
+    uint64_t looked;     /* ns: when the lower was read last, */
+    uint64_t gap;        /* and how long after the time before */
     unsigned vain;       /* looks in a row that found nothing */
     struct list blocked; /* struct arq_link: that the lower took nothing of */
     /* Sending. */

@@ -55,6 +55,15 @@ static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
         arq_ready(link);
 }
 
+static void note_wait(const struct arq_ep *ep, const struct arq_buffer *buffer,
+                      struct arq_header *header)
+{
+    if (OPT_NOTE_WAITED_NS(buffer->note))
+        return;
+    header->late = ep->lower.late;
+    header->slack = ep->gap;
+}
+
 static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t now)
 {
     const uint8_t *bytes = buffer->packet;
@@ -71,7 +80,7 @@ static void take_packet(struct arq_ep *ep, struct arq_buffer *buffer, uint64_t n
         arq_take_stranger(ep, buffer, &header, now);
         return;
     }
-    header.late = ep->lower.late && !OPT_NOTE_WAITED_NS(buffer->note);
+    note_wait(ep, buffer, &header);
     if (header.type == ARQ_DATA)
         arq_talks(link, now);
     else if (header.flags & ARQ_MARKS)
@@ -99,7 +108,7 @@ static size_t take_pieces(struct arq_ep *ep, const struct arq_buffer *buffer, si
     if (!link)
         return 0;
     left = left < count * segment ? left : count * segment;
-    header.late = ep->lower.late && !OPT_NOTE_WAITED_NS(buffer->note);
+    note_wait(ep, buffer, &header);
     if (!session_receive_train(&link->session, ep->read, &header, bytes, left, segment, count,
                                OPT_NOTE_ECN(buffer->note) == CONGESTED))
         return 0;
@@ -195,6 +204,8 @@ void arq_run(struct arq_ep *ep, uint64_t looked)
     if (!list_empty(&ep->up.arrived)) {
         take_arrived(ep, now);
         old = true; /* peers are told how long we took */
+        if (ep->reader.answer && !list_empty(&ep->up.ready))
+            ep->reader.answer(ep->reader.arg);
     } else if (looked) {
         ep->read = looked;
     }
@@ -243,7 +254,7 @@ static void offer_core(struct arq_ep *ep, bool found)
 void arq_poll(struct progress_source *source)
 {
     struct arq_ep *ep = ep_of(source);
-    uint64_t now, gap;
+    uint64_t now;
     bool found;
 
     if (__builtin_expect(!ep->lower.driven || ep->up.running || progress_forked(ep->up.progress),
@@ -251,7 +262,7 @@ void arq_poll(struct progress_source *source)
         return;
     /* Not afterwards: this thread may lose its core in between, and packets come meanwhile. */
     now = clock_ns();
-    gap = ep->looked ? now - ep->looked : 0;
+    ep->gap = ep->looked ? now - ep->looked : 0;
     ep->looked = now;
     lower_cq_progress(ep->lower.source.cq);
     if (__builtin_expect(av_watch_any(&ep->up.watch), 0))
@@ -260,7 +271,7 @@ void arq_poll(struct progress_source *source)
         arq_ready(list_item(pos, struct arq_link, blocked));
     found = !list_empty(&ep->up.arrived);
     if (found)
-        arq_lower_note_gap(ep, gap);
+        arq_lower_note_gap(ep, ep->gap);
     else
         ep->lower.waited = 0; /* all that came in a gap has been read */
     if (packet_ep_has_work(&ep->up))

@@ -23,6 +23,7 @@
 enum {
     RXD_INJECT = 1024,
     RXD_FIRST = 2048,        /* bytes with the request of what is larger than a packet */
+    RXD_SHORT = 16,          /* a part of a packet that is none: it goes with the request, too */
     RXD_LEAD = 512,          /* the same where others follow in the request's own train */
     RXD_CORK = 4,            /* packets with the lower, behind which small requests are gathered */
     RXD_GATHER = 32 << 10,   /* bytes of them, which then leave by few calls, or by one */
@@ -30,7 +31,10 @@ enum {
     RXD_AHEAD = 2 << 20,     /* bytes asked for in advance, of few packets fewer */
     RXD_DIRECT = 1024,       /* bytes of a packet from which on they are not copied into it */
     RXD_WINDOW = 128,        /* ordered packets that a peer may send beyond those carried out */
-    RXD_UNASKED = 128 << 10, /* bytes behind a message that come, or leave, unasked, at most */
+    RXD_UNASKED = 255 << 10, /* bytes behind a message that come, or leave, unasked, at most: an
+                              * introduction can tell no more */
+    RXD_ROOM = 1024, /* packets that a lower may be reading for us: ordered ones are held, up to
+                      * RXD_WINDOW, and bytes that were asked for have their places */
     RXD_FIELDS_MOST = 8 + 8 + 4, /* of a message: tag, data, context */
     RXD_WHOLE = 16 << 10,        /* bytes that leave with their request, if need be as a train */
 };
@@ -59,6 +63,7 @@ struct rxd_packet {
     bool ordered;
     bool fence; /* out: all that is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
+    bool more;  /* out: its message goes on when the peer asks for the rest */
     uint32_t sequence;
     struct rxd_records rest;     /* in */
     uint8_t *records;            /* out */

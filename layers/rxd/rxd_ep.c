@@ -91,14 +91,21 @@ static int open_ep(struct message_ep *base)
     return ids_add(&ep->numbers, ep) == IDS_NONE ? -FI_ENOMEM : 0;
 }
 
+/* Questions and answers to what was read leave with its acknowledgements. */
+static void answer(void *arg)
+{
+    message_run(arg);
+}
+
 /* A lower that can shows packets where they lie; else they are copied into receives. */
 static void read_in_place(struct message_ep *ep)
 {
     const struct packet_reader reader = {
         .of = ep->lower,
-        .room = MESSAGE_RECEIVES,
+        .room = RXD_ROOM,
         .read = rxd_in_read,
         .read_parts = rxd_in_read_parts,
+        .answer = answer,
         .arg = ep,
     };
 

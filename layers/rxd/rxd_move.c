@@ -142,15 +142,14 @@ static size_t along(const struct rxd_follow *follow, size_t request)
     return follow->trains && follow->room > request ? follow->room - request : 0;
 }
 
-/* The rest of the last train is asked for with what is behind it. */
+/* The rest of the last packet is asked for with what is behind it. */
 size_t rxd_follow_len(const struct rxd_follow *follow, size_t request, size_t left)
 {
-    size_t first = along(follow, request);
+    size_t first = along(follow, request), most = follow->most;
 
-    if (left <= follow->most || !first)
-        return lesser(left, follow->most);
-    return follow->most < first ? follow->most
-                                : follow->most - (follow->most - first) % follow->room;
+    if (left <= most || most < first || most <= follow->room)
+        return lesser(left, most);
+    return most - (most - first) % follow->room;
 }
 
 bool rxd_follow_reserve(struct rxd_peer *peer, const struct rxd_follow *follow, size_t request,
@@ -196,8 +195,10 @@ void rxd_follow(struct rxd_op *op, const struct rxd_follow *follow, size_t len,
         struct message_packet *packet = list_item(packets->next, struct message_packet, link);
 
         list_detach(&packet->link);
-        len -= put_follow(rxd_out_behind(peer, packet), op, lesser(follow->room, len));
+        request = rxd_out_behind(peer, packet);
+        len -= put_follow(request, op, lesser(follow->room, len));
     }
+    request->more = op->base.move.at < op->base.len;
 }
 
 /* ---- In ---- */

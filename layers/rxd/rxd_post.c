@@ -133,6 +133,20 @@ static bool is_whole(const struct rxd_peer *peer, const struct op *post)
            peer->base.ep->apart < MESSAGE_APART && rxd_makes_trains(peer);
 }
 
+/* Of bytes that do not fit a packet: a short last packet is none, and goes with the request. */
+static size_t lead_of(const struct rxd_peer *peer, const struct rxd_follow *follow, size_t len)
+{
+    size_t piece = follow->most ? follow->room : rxd_ep_of(peer->base.ep)->room - RXD_RECORD_SIZE;
+    size_t last;
+
+    if (follow->trains)
+        return RXD_LEAD;
+    if (len <= RXD_FIRST)
+        return len;
+    last = (len - RXD_FIRST) % piece;
+    return last <= RXD_FIRST && last <= piece / RXD_SHORT ? RXD_FIRST + last : RXD_FIRST;
+}
+
 /* Bytes that go with a request: all that fit, or a little of a larger one. The rest is read, leaves
  * right behind it, or is asked for, and a small packet is there sooner than a large one; over
  * several rails nothing else could leave while the large one takes one of them. */
@@ -152,7 +166,7 @@ static struct rxd_follow divide(struct rxd_peer *peer, const struct op *post,
     if (follow.most)
         record->flags |= RXD_FOLLOWED;
     room = ep->room - rxd_record_size(record);
-    first = follow.trains ? RXD_LEAD : RXD_FIRST;
+    first = lead_of(peer, &follow, post->len);
     record->len = room < first ? room : first;
     record->follows = (uint32_t)rxd_follow_len(&follow, rxd_record_size(record) + record->len,
                                                post->len - record->len);

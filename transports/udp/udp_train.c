@@ -143,6 +143,22 @@ static ssize_t post_train(void *lower, const struct train *train)
     return rc;
 }
 
+/* The memory is that of batches, too: one that waits leaves before. */
+static void *memory(void *lower)
+{
+    struct udp_ep *ep = lower;
+    bool waiting;
+
+    progress_lock(ep->base.binding.progress);
+    if (udp_batch_waiting(ep->batch))
+        udp_batch_flush(ep);
+    waiting = udp_batch_waiting(ep->batch);
+    if (!waiting)
+        datagram_memory(&ep->memory);
+    progress_unlock(ep->base.binding.progress);
+    return waiting ? NULL : ep->memory;
+}
+
 int udp_train_ask(struct endpoint *base, void *value, size_t *len)
 {
     struct udp_ep *ep = udp_ep_of(base);
@@ -153,6 +169,7 @@ int udp_train_ask(struct endpoint *base, void *value, size_t *len)
     if (port->of != &ep->fid)
         return -FI_ENOPROTOOPT;
     port->send = ep->gso ? post_train : NULL;
+    port->memory = memory;
     port->lower = ep;
     return 0;
 }

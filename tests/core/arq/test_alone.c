@@ -18,9 +18,12 @@ enum {
 
 static unsigned left_count, left_kept;
 static size_t left_bytes;
+static uint8_t left_types[2]; /* of the first packets */
 
 static bool count_packet(struct session *session, const struct session_packet *packet)
 {
+    if (left_count < 2)
+        left_types[left_count] = packet->bytes[1] & 15;
     left_count++;
     left_bytes += packet->len + packet->count;
     left_kept = (unsigned)packet->bytes[48] << 8 | packet->bytes[49];
@@ -35,6 +38,11 @@ static void count_end(struct session *session, struct session_message *message, 
     ended++;
 }
 
+static bool take(struct session *session, const uint8_t *bytes, size_t len)
+{
+    return true;
+}
+
 static struct session *lone_session(uint64_t now)
 {
     static const struct session_config config = {
@@ -43,6 +51,7 @@ static struct session *lone_session(uint64_t now)
         .patience = 600 * SECOND,
         .ack_delay = 100 * US,
         .transmit = count_packet,
+        .deliver = take,
         .done = count_end,
     };
     struct session *session = malloc(sizeof(*session));
@@ -75,6 +84,34 @@ static void acknowledge(struct session *session, uint64_t now, uint32_t end, uin
     uint8_t bytes[ARQ_HEADER] = {0};
 
     session_receive(session, now, &header, bytes, sizeof(bytes), false);
+}
+
+/* A packet with data tells of a word of numbers, and the peer would take those before it for lost.
+ */
+static void an_ack_goes_before_data_that_does_not_tell_all(void **state)
+{
+    struct arq_header header = {.type = ARQ_DATA, .to = 1, .from = 2, .pieces = 1};
+    uint8_t bytes[ARQ_HEADER + 8] = {0};
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct session_message message = {.len = 100};
+        struct session *session = lone_session(SECOND);
+        unsigned count = i < 2 ? SERIAL_WORD : SERIAL_WORD + 1;
+
+        for (header.number = header.serial = 0; header.number < count; header.number++) {
+            session_receive(session, SECOND, &header, bytes, sizeof(bytes), false);
+            header.serial++;
+        }
+        if (i % 2)
+            session_send_now(session, &message, SECOND);
+        else
+            session_send(session, &message);
+        session_run(session, SECOND, SECOND);
+        assert_int_equal(left_count, count > SERIAL_WORD ? 2 : 1);
+        assert_int_equal(left_types[0], count > SERIAL_WORD ? ARQ_ACK : ARQ_DATA);
+        assert_int_equal(left_types[left_count - 1], ARQ_DATA);
+        close_lone(session);
+    }
 }
 
 /* Its answer may be where the owner has not looked yet: after a long sleep, say. */
@@ -526,6 +563,7 @@ static void late_piece_of_a_former_cut_takes_nothing_away(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_ack_goes_before_data_that_does_not_tell_all),
         cmocka_unit_test(peer_is_not_late_before_its_answer_was_read),
         cmocka_unit_test(lone_message_leaves_at_once),
         cmocka_unit_test(message_behind_others_waits),

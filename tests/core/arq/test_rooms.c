@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/arq/congestion.h"
 #include "core/arq/flight.h"
 #include "core/arq/gate.h"
 #include "core/arq/pacer.h"
@@ -210,14 +211,71 @@ static void the_least_rtt_has_the_call_that_sent(void **state)
 {
     struct rtt rtt = {0};
 
-    rtt_add_sent(&rtt, 1000000, 500, 0, 9000);
+    rtt_add_sample(&rtt, 1000000, &(struct rtt_sample){.since = 500, .took = 9000});
     assert_int_equal(rtt.latest, 500);
     assert_int_equal(rtt.least, 9500);
     rtt_add(&rtt, 2000000, 8000, 0);
     assert_int_equal(rtt.least, 8000);
-    rtt_add_sent(&rtt, 3000000, 600, 0, 9000);
+    rtt_add_sample(&rtt, 3000000, &(struct rtt_sample){.since = 600, .took = 9000});
     assert_int_equal(rtt.least, 8000);
     assert_int_equal(rtt.latest, 600);
+}
+
+/* An acknowledgement that may have waited for its reader is no sign of a longer way. */
+static void what_waited_to_be_read_is_no_longer_way(void **state)
+{
+    struct rtt rtt = {0};
+
+    for (int i = 0; i < 20; i++)
+        rtt_add(&rtt, 1000000, 10000, 0);
+    rtt_add_sample(&rtt, 2000000, &(struct rtt_sample){.since = 50000, .slack = 45000});
+    assert_int_equal(rtt.latest, rtt.smoothed);
+    assert_in_range(rtt.smoothed, 9000, 10000);
+    rtt_add_sample(&rtt, 3000000, &(struct rtt_sample){.since = 50000, .slack = 20000});
+    assert_int_equal(rtt.latest, 30000); /* it is longer in any case */
+    rtt_add_sample(&rtt, 4000000, &(struct rtt_sample){.since = 5000, .slack = 45000});
+    assert_int_equal(rtt.latest, 5000); /* it was no longer than that */
+    assert_int_equal(rtt.least, 5000);
+}
+
+/* ---- congestion control by delay ---- */
+
+static void ack(struct congestion *cc, struct rtt *rtt, uint64_t time)
+{
+    struct congestion_ack ack = {.sent = cc->reacted + 1, .rtt = rtt, .bytes = 1000};
+
+    ack.now = ack.sent + 1000000;
+    ack.timed = time;
+    if (time)
+        rtt_add(rtt, ack.now, time, 0);
+    cc->ops->acked(cc, &ack);
+}
+
+/* A processor that pauses lengthens one, a queue all. */
+static void one_long_way_is_no_congestion(void **state)
+{
+    struct congestion cc;
+    struct rtt rtt = {0};
+    uint64_t window;
+
+    congestion_init(&cc, &congestion_delay, 1000);
+    congestion_set(&cc, 100000);
+    for (int i = 0; i < 20; i++)
+        ack(&cc, &rtt, 10000);
+    window = cc.window;
+    ack(&cc, &rtt, 500000);
+    assert_int_equal(cc.window, window);
+    ack(&cc, &rtt, 10000);
+    ack(&cc, &rtt, 500000);
+    assert_int_equal(cc.window, window);
+    ack(&cc, &rtt, 500000);
+    assert_true(cc.window < window);
+    window = cc.window;
+    for (int i = 0; i < 5; i++)
+        ack(&cc, &rtt, 0); /* which say nothing of the way */
+    assert_int_equal(cc.window, window);
+    ack(&cc, &rtt, 500000);
+    assert_true(cc.window < window);
 }
 
 /* ---- gate ---- */
@@ -551,6 +609,8 @@ int main(void)
         cmocka_unit_test(runs_are_as_their_packets),
         cmocka_unit_test(rtt_is_of_the_network_alone),
         cmocka_unit_test(the_least_rtt_has_the_call_that_sent),
+        cmocka_unit_test(what_waited_to_be_read_is_no_longer_way),
+        cmocka_unit_test(one_long_way_is_no_congestion),
         cmocka_unit_test(gate_hash_is_siphash),
         cmocka_unit_test(gate_takes_its_own_tokens_only),
         cmocka_unit_test(packet_is_read_as_written),

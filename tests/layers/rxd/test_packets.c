@@ -171,8 +171,12 @@ static void bytes_share_the_train_of_their_request(void **state)
     assert_int_equal(rxd_follow_len(&follow, 100, 250), 250);
     assert_int_equal(rxd_follow_len(&follow, 100, 1000), 1000);
     assert_int_equal(rxd_follow_len(&follow, 100, 1001), 300 + 400);
-    assert_int_equal(rxd_follow_len(&follow, 400, 1001), 1000); /* no room in it */
-    assert_int_equal(rxd_follow_len(&alone, 100, 1001), 1000);
+    assert_int_equal(rxd_follow_len(&follow, 400, 1001), 800); /* no room in it */
+    assert_int_equal(rxd_follow_len(&alone, 100, 1000), 1000);
+    assert_int_equal(rxd_follow_len(&alone, 100, 1001), 800);
+    assert_int_equal(rxd_follow_len(&(struct rxd_follow){.most = 300, .room = 400}, 100, 1001),
+                     300);
+    assert_int_equal(rxd_follow_len(&(struct rxd_follow){.most = 0}, 100, 1001), 0);
     assert_true(rxd_follow_reserve(&peer, &follow, 100, 300, &packets));
     assert_int_equal(used(), 1);
     assert_true(rxd_follow_reserve(&peer, &follow, 100, 301, &packets));

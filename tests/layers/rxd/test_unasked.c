@@ -17,7 +17,7 @@ enum {
     INTRO = 56,
     PATIENCE_S = 60,
     STILL_MS = 50, /* in which what was sent is there */
-    TELLS = 128,   /* an introduction's: 128 KiB */
+    TELLS = 255,   /* an introduction's: 255 KiB */
 };
 
 #define PACKETS "arq;udp(iface=lo)"
@@ -351,6 +351,46 @@ static void bytes_come_behind_their_message_in_their_order(void **state)
     end_close(&a);
 }
 
+/* Records of a message of `len` bytes: how many it has with its request, and behind it. */
+static void send_long(struct writer *writer, size_t len, size_t *first, size_t *next)
+{
+    static char bytes[128 << 10];
+    const uint8_t *record;
+
+    assert_true(len <= sizeof(bytes));
+    assert_int_equal(fi_tsend(a.ep, bytes, len, NULL, a.peer, 2, bytes), 0);
+    record = listen(writer, true);
+    assert_non_null(record);
+    *first = (size_t)(record[2] | record[3] << 8);
+    hear(writer);
+    record = listen(writer, true);
+    assert_non_null(record);
+    assert_int_equal(record[0], 10);
+    *next = (size_t)(record[2] | record[3] << 8);
+    hear(writer);
+}
+
+/* A short last packet is none. */
+static void a_short_rest_goes_with_the_request(void **state)
+{
+    struct writer *writer = &writers[0];
+    size_t len = 100 << 10, first, next, piece = 0, more = 0;
+
+    for (int i = 0; i < 4; i++) {
+        open_end(&a, MESSAGES);
+        open_writer(writer, TELLS);
+        send_long(writer, len + more, &first, &next);
+        assert_int_equal(first, i < 3 && i > 0 ? FIRST + more : FIRST);
+        assert_true(!piece || next == piece);
+        piece = next;
+        len = FIRST + 62 * piece; /* more than a packet of the interface */
+        if (i)
+            more = i == 1 ? (piece / 16 < FIRST ? piece / 16 : FIRST) : more + 1;
+        end_close(&writer->end);
+        end_close(&a);
+    }
+}
+
 struct lie {
     size_t len[2]; /* of one packet, and of a second one */
     uint8_t records[2][64];
@@ -367,7 +407,7 @@ static const struct lie lies[] = {
     {{21, 17}, {{1, 32, 1, 0, 9, [8] = 100, [16] = 2}, {10, 0, 1, 0, 9, [8] = 2}}},
     {{21, 17}, {{1, 32, 1, 0, 9, [8] = 100, [16] = 2}, {10, 0, 1, 0, 9, [8] = 0}}},
     {{21}, {{1, 32, 1, 0, 9, [8] = 100, [16] = 100}}},
-    {{21}, {{1, 32, 1, 0, 9, [8] = 0, 0, 0, 1, [16] = 1, 0, 2}}},
+    {{21}, {{1, 32, 1, 0, 9, [8] = 0, 0, 0, 1, [16] = 1, 0xfc, 3}}},
     {{21}, {{1, 32, 1, 0, 9, [8] = 100}}},
     /* Behind one that is to be read. */
     {{37}, {{1, 32 | 8, 1, 0, 9, [8] = 100, [32] = 2}}},
@@ -517,6 +557,7 @@ int main(void)
         cmocka_unit_test(short_receives_take_what_they_have_room_for),
         cmocka_unit_test(peer_that_knows_no_such_bytes_is_waited_for),
         cmocka_unit_test(bytes_come_behind_their_message_in_their_order),
+        cmocka_unit_test(a_short_rest_goes_with_the_request),
         cmocka_unit_test(lies_end_what_is_under_way),
         cmocka_unit_test(bytes_are_given_again_once),
         cmocka_unit_test(they_are_kept_where_there_is_room),

@@ -229,6 +229,49 @@ static void a_hot_peer_has_its_own_socket_for_them(void **state)
     ends_close();
 }
 
+/* That memory is for datagrams that wait, too: they leave before it is given. */
+static void a_train_may_be_put_together_in_the_lowers_memory(void **state)
+{
+    enum {
+        WAITING = 4
+    };
+    static char before[WAITING][100];
+    struct train_port port;
+    struct iovec iov = {.iov_len = 9001};
+    struct train train = {.iov = &iov, .count = 1, .len = 9001, .segment = 1000};
+
+    ends_open(&(struct options){0});
+    port = port_of(&a);
+    train.peer = a.peer;
+    fill(out, 9001, 1);
+    for (int held = 0; held < 2; held++) {
+        post_receives(&b, WAITING + 10);
+        for (int i = 0; i < WAITING; i++) {
+            memset(before[i], 'a' + i, sizeof(before[i]));
+            send_flags(&a, a.peer, before[i], sizeof(before[i]), FI_MORE);
+        }
+        hold_batches = held; /* the kernel takes none, and then all */
+        refuse = held ? EAGAIN : 0;
+        iov.iov_base = port.memory(port.lower);
+        hold_batches = false;
+        refuse = 0;
+        if (held)
+            assert_null(iov.iov_base);
+        iov.iov_base = held ? out : iov.iov_base;
+        if (!held)
+            memcpy(iov.iov_base, out, 9001);
+        assert_int_equal(port.send(port.lower, &train), 0);
+        for (int i = 0; i < WAITING; i++) {
+            assert_int_equal(expect(b.rx, in[i], NULL).len, sizeof(before[i]));
+            assert_memory_equal(in[i], before[i], sizeof(before[i]));
+        }
+        check_datagrams(&b, WAITING, 9001, 1000);
+        for (int i = 0; i < WAITING; i++)
+            expect(a.tx, before[i], NULL);
+    }
+    ends_close();
+}
+
 static void datagrams_that_wait_leave_before_it(void **state)
 {
     static char before[3][8];
@@ -682,6 +725,7 @@ int main(void)
         TEST(is_for_the_layer_right_above),
         TEST(a_train_arrives_as_datagrams),
         TEST(a_hot_peer_has_its_own_socket_for_them),
+        TEST(a_train_may_be_put_together_in_the_lowers_memory),
         TEST(datagrams_that_wait_leave_before_it),
         TEST(where_nothing_cuts_there_are_none),
         TEST(one_that_does_not_leave_says_why),
