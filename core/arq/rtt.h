@@ -30,10 +30,8 @@ struct rtt {
 /* Of one packet that was acknowledged, ns. */
 struct rtt_sample {
     uint64_t since; /* since it was sent: since a call returned */
-    uint64_t took; /* by that call: it may have left with the call's begin, so the least time counts
-                     * from there */
-    uint64_t delay; /* for which the peer states that it kept the acknowledgement: no time of the
-                     * network's */
+    uint64_t took;  /* by that call, with whose begin it may have left: the least time has that */
+    uint64_t delay; /* that the acknowledgement was kept for, as its sender states */
     uint64_t slack; /* that is too much at most: the acknowledgement may have waited to be read */
 };
 

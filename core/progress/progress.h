@@ -156,8 +156,7 @@ static inline bool progress_watched(const struct progress *progress)
 bool progress_rests(const struct progress *progress);
 
 enum {
-    PROGRESS_LOOKS =
-        256 /* since trywait: so many make a busy source of one with fds that are armed */
+    PROGRESS_LOOKS = 256 /* since trywait, of a source whose fds are armed: it is busy */
 };
 
 /* For a source that has looked once more with its fds armed, and counts that; trywait begins at 0.
