@@ -62,15 +62,15 @@ void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER])
     put16(bytes + 54, header->size);
 }
 
-void arq_train_put(const struct arq_header *header, unsigned count, uint8_t *bytes)
+void arq_train_put(const struct arq_header *header, unsigned count, size_t size, uint8_t *bytes)
 {
-    arq_header_put(header, bytes);
-    for (unsigned i = 1; i < count; i++) {
-        uint8_t *next = bytes + i * (size_t)ARQ_HEADER;
+    uint8_t first[ARQ_HEADER];
 
-        memcpy(next, bytes, ARQ_HEADER);
-        put32(next + AT_NUMBER, header->number + i);
-        put16(next + AT_PIECE, header->piece + i);
+    arq_header_put(header, first);
+    for (unsigned i = 0; i < count; i++, bytes += size) {
+        memcpy(bytes, first, ARQ_HEADER);
+        put32(bytes + AT_NUMBER, header->number + i);
+        put16(bytes + AT_PIECE, header->piece + i);
     }
 }
 

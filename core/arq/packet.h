@@ -90,8 +90,8 @@ struct arq_header {
 void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER]);
 /* A train: packets of pieces of one message, in their order, with numbers in their order, whose
  * headers are the same else, and which are equally long but for the last. Writes the headers of
- * `count` packets, of which header is the first one's, end to end. */
-void arq_train_put(const struct arq_header *header, unsigned count, uint8_t *bytes);
+ * `count` packets, of which header is the first one's, where packets of `size` bytes begin. */
+void arq_train_put(const struct arq_header *header, unsigned count, size_t size, uint8_t *bytes);
 
 /* Why bytes are no packet of ours. */
 enum arq_fault {

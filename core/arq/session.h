@@ -48,7 +48,6 @@ struct session_message {
     uint64_t serial;
     uint64_t unsent, unacked; /* pieces, as bits */
     uint16_t pieces, size;    /* 1: whole; bytes of a piece */
-    bool more;                /* of the owner: others follow, if only when the peer asks for them */
     bool numbered;            /* has its serial */
     bool resent;              /* several packets may carry a piece */
     bool in_pieces;           /* counted in session->in_pieces */
@@ -64,10 +63,11 @@ struct session_packet {
     bool more; /* another one will most likely follow at once */
 };
 
-/* A train (core/arq/packet.h) to be handed to the lower: `pieces` headers, end to end; behind each
- * belong up to `size` bytes of the message, of the `count` from `at` on. */
+/* A train (core/arq/packet.h) to be handed to the lower: `pieces` packets, of which `first` is the
+ * first one's header (arq_train_put); behind each header belong up to `size` bytes of the message,
+ * of the `count` from `at` on. */
 struct session_train {
-    const uint8_t *headers;
+    const struct arq_header *first;
     unsigned pieces;
     struct session_message *message;
     size_t at, count, size;

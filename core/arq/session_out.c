@@ -406,9 +406,9 @@ static enum behind behind(const struct session *session, const struct session_me
 
     if (next == &session->traffic->again)
         next = queued->next;
-    for (; next != queued && trains < BEHIND_MORE; next = next->next, trains++)
-        message = list_item(next, struct session_message, list);
-    return trains >= BEHIND_MORE || message->more ? BEHIND_MORE : (enum behind)trains;
+    for (; next != queued && trains < BEHIND_MORE; next = next->next)
+        trains++;
+    return (enum behind)trains;
 }
 
 /* The flags of a train of so many pieces, of `bytes`. The peer acknowledges those that ask: at once
@@ -519,13 +519,11 @@ static bool send_train(struct session *session, uint64_t now, struct session_mes
 {
     struct arq_header header = header_of(session, now, message);
     size_t at = (size_t)header.piece * message->size, size = message->size;
-    uint8_t bytes[ARQ_PIECES * ARQ_HEADER];
     struct session_train train = {
-        .headers = bytes, .pieces = pieces, .message = message, .at = at, .size = size};
+        .first = &header, .pieces = pieces, .message = message, .at = at, .size = size};
 
     train.count = message->len - at < pieces * size ? message->len - at : pieces * size;
     header.flags = asks(session, message, pieces, train.count + (size_t)pieces * ARQ_HEADER);
-    arq_train_put(&header, pieces, bytes);
     switch (session->config->transmit_train(session, &train)) {
     case SESSION_TAKEN: break;
     case SESSION_REFUSED: return send_piece(session, now, message);

@@ -58,7 +58,7 @@ static void attend(struct arq_ep *ep, struct arq_link *link, uint64_t now)
 static void note_wait(const struct arq_ep *ep, const struct arq_buffer *buffer,
                       struct arq_header *header)
 {
-    if (OPT_NOTE_WAITED_NS(buffer->note))
+    if (OPT_NOTE_WAITED_NS(buffer->note) || ep->lower.timed)
         return;
     header->late = ep->lower.late;
     header->slack = ep->gap;

@@ -232,7 +232,7 @@ static int fill(struct arq_ep *ep, const struct op *op, struct arq_send *send)
     send->err = 0;
     send->at_lower = 0;
     send->copy = NULL;
-    send->message = (struct session_message){.len = op->len, .more = op->flags & FI_MORE};
+    send->message = (struct session_message){.len = op->len};
     if (op->len && (op->flags & FI_INJECT || ep->copies_all))
         return copy_payload(ep, op, send);
     take_segments(op, send);

@@ -36,7 +36,7 @@ static struct iovec *take_bytes(struct cursor *from, size_t len, struct iovec *t
     return to;
 }
 
-static uint8_t *copy_bytes(struct cursor *from, size_t len, uint8_t *to)
+static void copy_bytes(struct cursor *from, size_t len, uint8_t *to)
 {
     while (len) {
         size_t left = from->iov->iov_len - from->at, take = left < len ? left : len;
@@ -48,7 +48,6 @@ static uint8_t *copy_bytes(struct cursor *from, size_t len, uint8_t *to)
         if (from->at == from->iov->iov_len)
             *from = (struct cursor){.iov = from->iov + 1};
     }
-    return to;
 }
 
 static struct cursor cursor_at(const struct arq_send *send, size_t at)
@@ -61,16 +60,17 @@ static struct cursor cursor_at(const struct arq_send *send, size_t at)
 }
 
 /* Each packet of the train: a header, and bytes of the message. */
-static size_t in_segments(const struct session_train *train, struct cursor from, struct iovec *iov)
+static size_t in_segments(const struct session_train *train, struct cursor from, uint8_t *headers,
+                          struct iovec *iov)
 {
     struct iovec *end = iov;
     size_t left = train->count;
 
-    for (unsigned i = 0; i < train->pieces; i++) {
+    arq_train_put(train->first, train->pieces, ARQ_HEADER, headers);
+    for (unsigned i = 0; i < train->pieces; i++, headers += ARQ_HEADER) {
         size_t len = left < train->size ? left : train->size;
 
-        *end++ = (struct iovec){(void *)(uintptr_t)(train->headers + i * (size_t)ARQ_HEADER),
-                                ARQ_HEADER};
+        *end++ = (struct iovec){headers, ARQ_HEADER};
         end = take_bytes(&from, len, end);
         left -= len;
     }
@@ -82,17 +82,16 @@ static size_t in_segments(const struct session_train *train, struct cursor from,
 static size_t in_memory(const struct session_train *train, struct cursor from, uint8_t *memory,
                         struct iovec *iov)
 {
-    uint8_t *end = memory;
-    size_t left = train->count;
+    size_t left = train->count, packet = ARQ_HEADER + train->size;
 
-    for (unsigned i = 0; i < train->pieces; i++) {
+    *iov = (struct iovec){memory, train->pieces * (size_t)ARQ_HEADER + train->count};
+    arq_train_put(train->first, train->pieces, packet, memory);
+    for (unsigned i = 0; i < train->pieces; i++, memory += packet) {
         size_t len = left < train->size ? left : train->size;
 
-        memcpy(end, train->headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
-        end = copy_bytes(&from, len, end + ARQ_HEADER);
+        copy_bytes(&from, len, memory + ARQ_HEADER);
         left -= len;
     }
-    *iov = (struct iovec){memory, (size_t)(end - memory)};
     return 1;
 }
 
@@ -103,6 +102,7 @@ enum session_taken arq_transmit_train(struct session *session, struct session_tr
     struct arq_ep *ep = link->ep;
     const struct train_port *port = &ep->lower.trains;
     struct cursor from = cursor_at(send, train->at);
+    uint8_t headers[ARQ_PIECES * ARQ_HEADER];
     struct iovec iov[2 * ARQ_PIECES + ARQ_SEGMENTS + 1];
     struct train packets = {.peer = link->peer->lower,
                             .iov = iov,
@@ -111,7 +111,8 @@ enum session_taken arq_transmit_train(struct session *session, struct session_tr
     uint8_t *memory = port->memory(port->lower);
     ssize_t rc;
 
-    packets.count = memory ? in_memory(train, from, memory, iov) : in_segments(train, from, iov);
+    packets.count =
+        memory ? in_memory(train, from, memory, iov) : in_segments(train, from, headers, iov);
     rc = port->send(port->lower, &packets);
     train->left = clock_ns();
     if (rc == -FI_ENOSYS) {

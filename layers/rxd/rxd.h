@@ -63,7 +63,6 @@ struct rxd_packet {
     bool ordered;
     bool fence; /* out: all that is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
-    bool more;  /* out: its message goes on when the peer asks for the rest */
     uint32_t sequence;
     struct rxd_records rest;     /* in */
     uint8_t *records;            /* out */

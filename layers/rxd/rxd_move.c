@@ -195,10 +195,8 @@ void rxd_follow(struct rxd_op *op, const struct rxd_follow *follow, size_t len,
         struct message_packet *packet = list_item(packets->next, struct message_packet, link);
 
         list_detach(&packet->link);
-        request = rxd_out_behind(peer, packet);
-        len -= put_follow(request, op, lesser(follow->room, len));
+        len -= put_follow(rxd_out_behind(peer, packet), op, lesser(follow->room, len));
     }
-    request->more = op->base.move.at < op->base.len;
 }
 
 /* ---- In ---- */

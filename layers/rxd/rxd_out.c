@@ -16,7 +16,7 @@ static struct rxd_packet *packet_init(struct rxd_peer *peer, struct message_pack
     struct rxd_packet *packet = rxd_packet_of(base);
 
     packet->ordered = ordered;
-    packet->fence = packet->owed = packet->more = false;
+    packet->fence = packet->owed = false;
     packet->slice_count = 0;
     packet->records = packet->bytes + base->ep->prefix + rxd_ep_of(base->ep)->heads;
     list_init(&packet->ops);
@@ -233,7 +233,7 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     packet->owed = owed;
     peer->base.ep->owed += owed;
     peer->in_flight++;
-    if (message_packet_send(&packet->base, queue, start, len, &slices, more || packet->more)) {
+    if (message_packet_send(&packet->base, queue, start, len, &slices, more)) {
         if (__builtin_expect(tells, 0)) {
             rxd_life_told(peer);
         } else {

@@ -164,7 +164,7 @@ static void receive_train(struct session *session, struct input *input)
     struct arq_header header = {.type = ARQ_DATA, .to = OURS, .from = PEERS, .pieces = 2};
     unsigned count = take(input, 1) % ARQ_PIECES + 1, behind = take(input, 1);
     size_t size = take(input, 1) % 32 + 1, segment = ARQ_HEADER + size, len = count * segment;
-    uint8_t headers[ARQ_PIECES * ARQ_HEADER], *bytes;
+    uint8_t *bytes;
 
     header.number = take(input, 2);
     header.serial = take(input, 1);
@@ -172,12 +172,10 @@ static void receive_train(struct session *session, struct input *input)
     header.piece = (uint16_t)(take(input, 1) % ARQ_PIECES);
     header.pieces = (uint16_t)(header.piece + count + take(input, 1) % 3 - 1);
     header.size = (uint16_t)size;
-    arq_train_put(&header, count, headers);
     behind = behind < input->left ? behind : (unsigned)input->left;
     bytes = calloc(1, len + behind);
     must(!!bytes);
-    for (unsigned i = 0; i < count; i++)
-        memcpy(bytes + i * segment, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+    arq_train_put(&header, count, segment, bytes);
     memcpy(bytes + len, input->at, behind);
     input->at += behind;
     input->left -= behind;

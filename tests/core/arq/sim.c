@@ -182,16 +182,17 @@ static enum session_taken transmit_train(struct session *session, struct session
     struct sim_end *end = end_of(session);
     uint64_t jitter = jitter_of(current, &end->path);
     bool together = chance(current, 700);
-    uint8_t bytes[SIM_PACKET];
+    uint8_t bytes[SIM_PACKET], headers[ARQ_PIECES * ARQ_HEADER];
 
     assert_true(ARQ_HEADER + train->size <= end->config.most);
     if (chance(current, 20))
         return chance(current, 500) ? SESSION_REFUSED : SESSION_FULL;
+    arq_train_put(train->first, train->pieces, ARQ_HEADER, headers);
     for (unsigned i = 0; i < train->pieces; i++) {
         size_t rest = train->count - i * train->size;
         size_t len = rest < train->size ? rest : train->size;
 
-        memcpy(bytes, train->headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+        memcpy(bytes, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
         memcpy(bytes + ARQ_HEADER, train->message->payload + train->at + i * train->size, len);
         for (int copies = chance(current, end->path.dup) ? 2 : 1; copies--;)
             carry_late(current, &end->path, end->peer, bytes, ARQ_HEADER + len,

@@ -396,12 +396,8 @@ enum {
  * bytes there are. */
 static size_t lay_out(const struct arq_header *first, unsigned count, size_t last, uint8_t *bytes)
 {
-    uint8_t headers[ARQ_PIECES * ARQ_HEADER];
-
-    arq_train_put(first, count, headers);
     memset(bytes, 0, (size_t)count * SEGMENT);
-    for (unsigned i = 0; i < count; i++)
-        memcpy(bytes + i * (size_t)SEGMENT, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
+    arq_train_put(first, count, SEGMENT, bytes);
     return (count - 1) * (size_t)SEGMENT + ARQ_HEADER + last;
 }
 
@@ -441,7 +437,7 @@ static void train_is_written_as_its_packets(void **state)
     struct arq_header header = train_head;
 
     header.piece = 3;
-    arq_train_put(&header, ARQ_PIECES - 3, bytes);
+    arq_train_put(&header, ARQ_PIECES - 3, ARQ_HEADER, bytes);
     for (unsigned i = 0; i < ARQ_PIECES - 3; i++, header.number++, header.piece++) {
         arq_header_put(&header, alone);
         assert_memory_equal(bytes + i * (size_t)ARQ_HEADER, alone, ARQ_HEADER);
