@@ -165,13 +165,6 @@ static void take_limit(struct session *session, uint32_t told)
 
 /* ---- What has come ---- */
 
-/* When a packet that is read came at the earliest, so that its peer does not take our delay for the
- * network's; 0: longer ago than can be told. */
-static uint64_t came(const struct arq_header *header, uint64_t now)
-{
-    return header->late || header->slack >= now ? 0 : now - header->slack;
-}
-
 /* So many numbers up to this one have come: they are acknowledged with the next packet, at once, or
  * within ack_delay. */
 static void answer_later(struct session *session, uint64_t now, uint64_t number, unsigned count,
@@ -182,7 +175,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     uint64_t at = now + session->config->ack_delay;
 
     if (number + 1 == session->numbers.end)
-        session->arrived = came(header, now);
+        session->arrived = header->late ? 0 : now; /* 0: longer ago than can be told */
     session->came_marked += marked ? count : 0;
     if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
         session->untold = (uint32_t)number + 1 - count; /* a late one */
