@@ -18,6 +18,7 @@ enum {
     LOOKS = 1000000,    /* in vain, after which nothing comes */
     HALF = 1000,        /* bytes: no two of them share a packet */
     BURST = 14,         /* of them, less than the first window */
+    OPENING_US = 20000, /* the pace of a path that nothing was known of yet is past */
 };
 
 static const struct options messages = {
@@ -147,6 +148,7 @@ static void those_behind_others_leave_together(void **state)
     struct fi_cq_tagged_entry entry;
 
     open_introduced();
+    usleep(OPENING_US);
     fill(out, HALF, 3);
     for (unsigned i = 0; i < BURST; i++)
         receive(&b, in[i], sizeof(in[i]));
