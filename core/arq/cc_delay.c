@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Congestion control by delay: the window follows the round trip. Where it is above a target (the
- * least round trip, and a margin for the queue) the window shrinks by how far, at most once a round
- * trip; below it grows (congestion_grow). Flows with small windows aim at a longer queue, so that
- * many of them find room beside each other. Loss halves.
+ * Congestion control by delay: the window follows the round trip, the lesser of the last two. Where
+ * it is above a target (the least round trip, and a margin for the queue) the window shrinks by how
+ * far, at most once a round trip; below it grows (congestion_grow). Flows with small windows aim at
+ * a longer queue, so that many of them find room beside each other. Loss halves.
  *
  * Source: G. Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
  * Datacenter", SIGCOMM 2020.

@@ -151,8 +151,8 @@ static inline bool progress_watched(const struct progress *progress)
 }
 
 /* True when no thread sleeps on the fds of the sources, nor will before it has asked the sources by
- * trywait: nothing watches them but threads that stand in for readers, all of which stand aside.
- * Progress domain locked. */
+ * trywait: each watch says so, of a queue that no thread has armed, of a stand-in that stands
+ * aside, of the progress domain above. Progress domain locked. */
 bool progress_rests(const struct progress *progress);
 
 enum {

@@ -18,16 +18,6 @@ int sched_yield(void)
     return 0;
 }
 
-static void exchange(void)
-{
-    static char out[8], in[8];
-
-    receive(&b, in, sizeof(in));
-    send_to(&a, a.peer, out, sizeof(out));
-    expect(b.rx, in, NULL);
-    expect(a.tx, out, NULL);
-}
-
 static void a_core_is_offered_after_looks_in_vain(void **state)
 {
     struct fi_cq_tagged_entry entry;
@@ -37,7 +27,7 @@ static void a_core_is_offered_after_looks_in_vain(void **state)
                                 .caps = FI_SOURCE,
                                 .no_eq = true,
                                 .alone = true});
-    exchange();
+    exchange_few();
     yields = 0;
     for (int i = 0; i < LOOKS; i++)
         assert_int_equal(fi_cq_read(b.rx, &entry, 1), -FI_EAGAIN);

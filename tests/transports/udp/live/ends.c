@@ -255,3 +255,13 @@ void check_filled(const void *buf, size_t len, unsigned seed)
             fail_msg("byte %zu of %zu is wrong", i, len);
     }
 }
+
+void exchange_few(void)
+{
+    static char out[8], in[8];
+
+    receive(&b, in, sizeof(in));
+    send_to(&a, a.peer, out, sizeof(out));
+    expect(b.rx, in, NULL);
+    expect(a.tx, out, NULL);
+}

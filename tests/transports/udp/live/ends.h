@@ -74,6 +74,8 @@ void drive(void);
 void send_to(struct end *from, fi_addr_t to, const void *buf, size_t len);
 void receive(struct end *end, void *buf, size_t len);
 void receive_multi(struct end *end, void *buf, size_t len);
+/* A few bytes from a to b, until both ends have the completion. */
+void exchange_few(void);
 /* fi_sendmsg of one segment with flags; again while there is no room. */
 void send_flags(struct end *from, fi_addr_t to, const void *buf, size_t len, uint64_t flags);
 
