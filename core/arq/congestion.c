@@ -4,7 +4,8 @@
 #include <string.h>
 
 enum {
-    LARGE = 16 /* packets: of windows as large, half a packet of growth a round trip */
+    LARGE = 16, /* packets: of windows as large, half a packet of growth a round trip */
+    LEAST = 16, /* a window has such a part of a packet at least: a packet in 16 round trips */
 };
 
 const struct congestion_ops *const congestion_all[] = {
@@ -49,7 +50,7 @@ bool congestion_reacts(struct congestion *cc, uint64_t now, uint64_t sent)
 
 void congestion_set(struct congestion *cc, uint64_t window)
 {
-    uint64_t least = cc->packet / 64 ? cc->packet / 64 : 1;
+    uint64_t least = cc->packet / LEAST ? cc->packet / LEAST : 1;
 
     cc->window = window < least ? least : window > CONGESTION_MAX ? CONGESTION_MAX : window;
 }
