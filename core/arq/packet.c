@@ -4,10 +4,13 @@
 #include <string.h>
 
 enum {
-    AT_NUMBER = 4, /* bytes of a header that differ in a train */
+    AT_NUMBER = 4,
     AT_TO = 8,
-    AT_PIECE = 50,
-    AT_PIECES = 52,
+    /* Of a PIECE. */
+    AT_SERIAL = 16,
+    AT_PIECE = 20,
+    AT_PIECES = 21,
+    AT_SIZE = 22,
 };
 
 static void put16(uint8_t *bytes, unsigned value)
@@ -43,13 +46,30 @@ uint64_t arq_get64(const uint8_t *bytes)
     return (uint64_t)get32(bytes) << 32 | get32(bytes + 4);
 }
 
-void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER])
+static void put_brief(const struct arq_header *header, uint8_t *bytes)
 {
+    bytes[0] = ARQ_MAGIC;
+    bytes[1] = (uint8_t)(ARQ_VERSION << 4 | (int)ARQ_PIECE);
+    put16(bytes + 2, header->flags);
+    put32(bytes + AT_NUMBER, header->number);
+    arq_put64(bytes + AT_TO, header->to);
+    put32(bytes + AT_SERIAL, header->serial);
+    bytes[AT_PIECE] = (uint8_t)header->piece;
+    bytes[AT_PIECES] = (uint8_t)header->pieces;
+    put16(bytes + AT_SIZE, header->size);
+}
+
+void arq_header_put(const struct arq_header *header, uint8_t *bytes)
+{
+    if (header->brief) {
+        put_brief(header, bytes);
+        return;
+    }
     bytes[0] = ARQ_MAGIC;
     bytes[1] = (uint8_t)(ARQ_VERSION << 4 | (int)header->type);
     put16(bytes + 2, header->flags);
-    put32(bytes + 4, header->number);
-    arq_put64(bytes + 8, header->to);
+    put32(bytes + AT_NUMBER, header->number);
+    arq_put64(bytes + AT_TO, header->to);
     arq_put64(bytes + 16, header->from);
     put32(bytes + 24, header->serial);
     put32(bytes + 28, header->limit);
@@ -64,13 +84,15 @@ void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER])
 
 void arq_train_put(const struct arq_header *header, unsigned count, size_t size, uint8_t *bytes)
 {
-    uint8_t first[ARQ_HEADER];
+    uint8_t brief[ARQ_BRIEF];
 
-    arq_header_put(header, first);
-    for (unsigned i = 0; i < count; i++, bytes += size) {
-        memcpy(bytes, first, ARQ_HEADER);
+    arq_header_put(header, bytes);
+    put_brief(header, brief);
+    for (unsigned i = 1; i < count; i++) {
+        bytes += size;
+        memcpy(bytes, brief, ARQ_BRIEF);
         put32(bytes + AT_NUMBER, header->number + i);
-        put16(bytes + AT_PIECE, header->piece + i);
+        bytes[AT_PIECE] = (uint8_t)(header->piece + i);
     }
 }
 
@@ -94,6 +116,21 @@ static void read_header(const uint8_t *bytes, struct arq_header *header)
     };
 }
 
+static void read_brief(const uint8_t *bytes, struct arq_header *header)
+{
+    *header = (struct arq_header){
+        .type = ARQ_DATA,
+        .brief = true,
+        .flags = get16(bytes + 2),
+        .number = get32(bytes + AT_NUMBER),
+        .to = arq_get64(bytes + AT_TO),
+        .serial = get32(bytes + AT_SERIAL),
+        .piece = bytes[AT_PIECE],
+        .pieces = bytes[AT_PIECES],
+        .size = get16(bytes + AT_SIZE),
+    };
+}
+
 /* Is the datagram as long as its type says? */
 static bool fits(const struct arq_header *header, size_t len)
 {
@@ -109,16 +146,30 @@ static bool fits(const struct arq_header *header, size_t len)
     }
 }
 
-/* A message in pieces: each has `size` bytes, but for the last, which has 1 to size. */
+/* A message in pieces: the packets of all are equally long, but for the last, whose piece has 1 to
+ * size bytes. */
 static bool pieces_fit(const struct arq_header *header, size_t payload)
 {
+    if (header->brief != (header->piece > 0))
+        return false;
     if (header->pieces == 1)
         return header->piece == 0;
     if (header->pieces < 1 || header->pieces > ARQ_PIECES || header->piece >= header->pieces ||
-        !header->size)
+        header->size <= ARQ_HEADER - ARQ_BRIEF)
         return false;
-    return header->piece + 1 < header->pieces ? payload == header->size
-                                              : payload >= 1 && payload <= header->size;
+    if (header->piece + 1 == header->pieces)
+        return payload >= 1 && payload <= header->size;
+    return payload + arq_header_size(header) == header->size + (size_t)ARQ_BRIEF;
+}
+
+static enum arq_fault get_brief(const uint8_t *bytes, size_t len, struct arq_header *header)
+{
+    if (len < ARQ_BRIEF)
+        return ARQ_SHORT;
+    read_brief(bytes, header);
+    return header->flags & ~(unsigned)ARQ_FLAGS || !pieces_fit(header, len - ARQ_BRIEF)
+               ? ARQ_MALFORMED
+               : ARQ_FINE;
 }
 
 enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_header *header)
@@ -133,6 +184,8 @@ enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_heade
         return ARQ_FOREIGN;
     if (bytes[1] >> 4 != ARQ_VERSION)
         return ARQ_OTHER_VERSION;
+    if ((bytes[1] & 15) == ARQ_PIECE)
+        return get_brief(bytes, len, header);
     if (len < ARQ_HEADER)
         return ARQ_SHORT;
     read_header(bytes, header);
@@ -145,31 +198,35 @@ enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_heade
     return ARQ_FINE;
 }
 
-/* Is it the one of the train that is i packets behind the first? */
-static bool belongs(const uint8_t *bytes, size_t len, const uint8_t *first,
+/* Is it the one of the train that is i packets behind the first? brief: as the first one's header
+ * would be. */
+static bool belongs(const uint8_t *bytes, size_t len, const uint8_t *brief,
                     const struct arq_header *header, unsigned i)
 {
-    return len > ARQ_HEADER && !memcmp(bytes, first, AT_NUMBER) &&
+    return len > ARQ_BRIEF && !memcmp(bytes, brief, AT_NUMBER) &&
            get32(bytes + AT_NUMBER) == header->number + i &&
-           !memcmp(bytes + AT_TO, first + AT_TO, AT_PIECE - AT_TO) &&
-           get16(bytes + AT_PIECE) == header->piece + i &&
-           !memcmp(bytes + AT_PIECES, first + AT_PIECES, ARQ_HEADER - AT_PIECES) &&
-           pieces_fit(&(struct arq_header){.piece = (uint16_t)(header->piece + i),
+           !memcmp(bytes + AT_TO, brief + AT_TO, AT_PIECE - AT_TO) &&
+           bytes[AT_PIECE] == header->piece + i &&
+           !memcmp(bytes + AT_PIECES, brief + AT_PIECES, ARQ_BRIEF - AT_PIECES) &&
+           pieces_fit(&(struct arq_header){.brief = true,
+                                           .piece = (uint16_t)(header->piece + i),
                                            .pieces = header->pieces,
                                            .size = header->size},
-                      len - ARQ_HEADER);
+                      len - ARQ_BRIEF);
 }
 
 unsigned arq_train_get(const uint8_t *bytes, size_t len, size_t segment,
                        const struct arq_header *header)
 {
+    uint8_t brief[ARQ_BRIEF];
     unsigned count = 1;
     size_t at;
 
     if (header->type != ARQ_DATA || header->pieces < 2)
         return 1;
+    put_brief(header, brief);
     for (at = segment; at < len; at += segment, count++) {
-        if (!belongs(bytes + at, len - at < segment ? len - at : segment, bytes, header, count))
+        if (!belongs(bytes + at, len - at < segment ? len - at : segment, brief, header, count))
             break;
     }
     return count;

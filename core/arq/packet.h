@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets of arq, as bytes. Every packet begins with one header of ARQ_HEADER bytes, network
- * order; what it acknowledges is in it, so that data carries acknowledgements for nothing:
+ * The packets of arq, as bytes. Every packet but a piece begins with one header of ARQ_HEADER
+ * bytes, network order; what it acknowledges is in it, so that data carries acknowledgements for
+ * nothing:
  *
  *      0                   1                   2                   3
  *      0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -24,13 +25,29 @@
  *     | in units of 4 us              |                               |
  *     +-------------------------------+-------------------------------+
  *  52 | pieces: 1, or of how many     | size: bytes of each piece but |
- *     |                               | the last                      |
+ *     |                               | the first and the last        |
  *     +-------------------------------+-------------------------------+
  *
  * Behind it: of DATA the payload; of ACK further words of `below`, for 64 lower numbers each; of
  * OPEN and TOKEN a token, then of OPEN the address that its sender believes to have (a length of 16
  * bits, and bytes of the lower's format) and padding; of PROBE padding. All else has nothing behind
  * it.
+ *
+ * A message in pieces begins with DATA, piece 0. Each piece behind it is a PIECE, which
+ * acknowledges nothing, so that its header has ARQ_BRIEF bytes, and its payload as many more as
+ * that is shorter:
+ *
+ *     +---------------+-------+-------+-------------------------------+
+ *   0 | 0xA7          |version| type  | flags                         |
+ *     +---------------+-------+-------+-------------------------------+
+ *   4 | number                                                        |
+ *     +---------------------------------------------------------------+
+ *   8 | to (64 bits)                                                  |
+ *     +---------------------------------------------------------------+
+ *  16 | serial                                                        |
+ *     +---------------+---------------+-------------------------------+
+ *  20 | piece, from 1 | pieces        | size                          |
+ *     +---------------+---------------+-------------------------------+
  */
 #ifndef WEFT_CORE_ARQ_PACKET_H
 #define WEFT_CORE_ARQ_PACKET_H
@@ -41,14 +58,16 @@
 
 enum {
     ARQ_HEADER = 56,
+    ARQ_BRIEF = 24, /* of a PIECE */
     ARQ_MAGIC = 0xA7,
-    ARQ_VERSION = 1,
+    ARQ_VERSION = 2,
     ARQ_TOKEN = 24,      /* bytes of a token */
     ARQ_OPEN_SIZE = 256, /* of an OPEN with its padding: no answer to it is larger */
     ARQ_NAME_AT = ARQ_HEADER + ARQ_TOKEN, /* in an OPEN: its length in 16 bits, and a name */
     ARQ_NAME_MAX = ARQ_OPEN_SIZE - ARQ_NAME_AT - 2,
     ARQ_PIECES = 64,      /* most pieces of a message */
     ARQ_WORDS = 15,       /* most words behind an ACK */
+    ARQ_NUMBERS = 1024,   /* numbers that an acknowledgement can tell of */
     ARQ_KEPT_UNIT = 4000, /* ns */
     ARQ_KEPT_MAX = 65535, /* as long, or longer: it says nothing about the round trip */
 };
@@ -62,6 +81,7 @@ enum arq_type {
     ARQ_PROBE, /* padding: is acknowledged, and has no other effect */
     ARQ_RESET, /* no such session; both identifiers are those of the packet that asked */
     ARQ_CLOSE, /* the sender has ended the session */
+    ARQ_PIECE, /* on the wire only: a header that was read, or is to be written, is a brief DATA */
     ARQ_TYPES,
 };
 
@@ -70,7 +90,9 @@ enum arq_flag {
     ARQ_ASKS = 1 << 1,  /* of an ACK: tell your limit again (a closed window is probed); of DATA:
                          * acknowledge soon, unless a message of yours does it */
     ARQ_MARKS = 1 << 2, /* of OPEN and ACCEPT: the network may mark the sender's packets: count */
-    ARQ_FLAGS = ARQ_NOW | ARQ_ASKS | ARQ_MARKS,
+    ARQ_ALL = 1 << 3,   /* of what acknowledges: the numbers below those of `below` have come, too,
+                         * ARQ_NUMBERS in all, so no words follow */
+    ARQ_FLAGS = ARQ_NOW | ARQ_ASKS | ARQ_MARKS | ARQ_ALL,
 };
 
 struct arq_header {
@@ -81,16 +103,36 @@ struct arq_header {
     uint32_t serial, limit, end, marked;
     uint64_t below;
     uint16_t kept, piece, pieces, size;
+    bool brief; /* of DATA: it is a PIECE, so from, limit, end, marked, below and kept are 0 */
     /* Not in the bytes: its receiver sets it where the packet may have waited to be read, and
      * nothing tells how long. Neither it nor its answer says anything about the round trip. */
     bool late;
     uint64_t slack; /* likewise, where that is short: ns that it may have waited at most */
 };
 
-void arq_header_put(const struct arq_header *header, uint8_t bytes[ARQ_HEADER]);
+static inline size_t arq_header_size(const struct arq_header *header)
+{
+    return header->brief ? ARQ_BRIEF : ARQ_HEADER;
+}
+
+/* Bytes of a message that leave in so many packets of `packet` bytes. */
+static inline size_t arq_pieces_room(size_t packets, size_t packet)
+{
+    return packets * (packet - ARQ_BRIEF) - (ARQ_HEADER - ARQ_BRIEF);
+}
+
+/* The byte of a message that a piece begins with, by `size`: the first piece has fewer. */
+static inline size_t arq_piece_at(unsigned piece, size_t size)
+{
+    return piece ? piece * size - (ARQ_HEADER - ARQ_BRIEF) : 0;
+}
+
+/* Writes arq_header_size bytes. */
+void arq_header_put(const struct arq_header *header, uint8_t *bytes);
 /* A train: packets of pieces of one message, in their order, with numbers in their order, whose
- * headers are the same else, and which are equally long but for the last. Writes the headers of
- * `count` packets, of which header is the first one's, where packets of `size` bytes begin. */
+ * headers are the same else (but that of piece 0), and which are equally long but for the last.
+ * Writes the headers of `count` packets, of which header is the first one's, where packets of
+ * `size` bytes begin. */
 void arq_train_put(const struct arq_header *header, unsigned count, size_t size, uint8_t *bytes);
 
 /* Why bytes are no packet of ours. */
@@ -102,6 +144,12 @@ enum arq_fault {
     ARQ_OTHER_VERSION,
     ARQ_MALFORMED, /* a field has a value that it cannot have */
 };
+
+/* Bytes of a train of so many packets with so many bytes of a message. */
+static inline size_t arq_train_len(const struct arq_header *header, unsigned count, size_t payload)
+{
+    return arq_header_size(header) + (count - 1) * (size_t)ARQ_BRIEF + payload;
+}
 
 /* Reads and checks a datagram. Serial numbers and identifiers are for the session to check. */
 enum arq_fault arq_header_get(const uint8_t *bytes, size_t len, struct arq_header *header);

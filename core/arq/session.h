@@ -29,7 +29,6 @@
 enum {
     SESSION_FLIGHT = 2048,   /* packets under way at most */
     SESSION_FEW = 2,         /* for which there is memory while little is under way */
-    SESSION_NUMBERS = 1024,  /* numbers behind the highest that are still told of */
     SESSION_SERIALS = 4096,  /* messages behind the oldest that has not come */
     SESSION_ASSEMBLIES = 16, /* messages that leave and come in pieces at the same time */
 };
@@ -47,7 +46,7 @@ struct session_message {
     size_t len; /* fits a packet of config->most, and ARQ_PIECES of the base size */
     uint64_t serial;
     uint64_t unsent, unacked; /* pieces, as bits */
-    uint16_t pieces, size;    /* 1: whole; bytes of a piece */
+    uint16_t pieces, size;    /* 1: whole; bytes of a piece but the first and the last */
     bool numbered;            /* has its serial */
     bool resent;              /* several packets may carry a piece */
     bool in_pieces;           /* counted in session->in_pieces */
@@ -64,13 +63,13 @@ struct session_packet {
 };
 
 /* A train (core/arq/packet.h) to be handed to the lower: `pieces` packets, of which `first` is the
- * first one's header (arq_train_put); behind each header belong up to `size` bytes of the message,
- * of the `count` from `at` on. */
+ * first one's header (arq_train_put), with the `count` bytes of the message from `at` on, in as
+ * many as fit `packet` bytes each. */
 struct session_train {
     const struct arq_header *first;
     unsigned pieces;
     struct session_message *message;
-    size_t at, count, size;
+    size_t at, count, packet;
     uint64_t left; /* ns: when the lower was through with it; set by config->transmit_train */
 };
 

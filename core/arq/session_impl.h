@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The seam between the files of a session: session.c (life), session_in.c (packets that come),
- * session_out.c (packets that leave), session_pieces.c (messages that come in pieces). */
+ * session_out.c (packets that leave), session_run.c (what is due), session_pieces.c (messages that
+ * come in pieces). */
 #ifndef WEFT_CORE_ARQ_SESSION_IMPL_H
 #define WEFT_CORE_ARQ_SESSION_IMPL_H
 
@@ -44,9 +45,21 @@ void session_traffic_rest(struct session *session);
 
 /* Pieces of a message that are called lost leave again. False: the peer has them. */
 bool session_resend(struct session *session, struct session_message *message, uint64_t pieces);
+/* The next message that may leave, or NULL. */
+struct session_message *session_next_message(struct session *session);
+/* Messages leave, as far as they may. */
+void session_send_messages(struct session *session, uint64_t now);
+/* False of these three: the lower takes nothing. The first is an ACK, with those flags; the second
+ * OPEN, or ACCEPT. */
+bool session_send_ack(struct session *session, uint64_t now, unsigned flags);
+bool session_send_open(struct session *session, uint64_t now);
 /* Hands a packet without payload to the lower; extra bytes are behind the header already. */
 bool session_transmit(struct session *session, uint64_t now, struct arq_header *header,
                       uint8_t *bytes, size_t len);
+/* For how many more packets under way is there a place? As many as are wanted, if possible. */
+uint64_t session_places(struct session *session, uint64_t wanted);
+/* A packet has left that the peer is to acknowledge. */
+void session_expect_answer(struct session *session, uint64_t now);
 
 /* ---- session_pieces.c ---- */
 

@@ -138,6 +138,7 @@ static bool take_ack(struct session *session, uint64_t now, const struct arq_hea
     const struct session_traffic *traffic = session->traffic;
     uint64_t near = traffic ? traffic->flight.acked : session->rest.number;
     uint64_t end = serial_expand(header->end, near);
+    bool all = header->flags & ARQ_ALL;
     struct news news = {0};
 
     if (end > (traffic ? traffic->flight.next : session->rest.number))
@@ -145,10 +146,13 @@ static bool take_ack(struct session *session, uint64_t now, const struct arq_hea
     if (!traffic)
         return true; /* nothing is under way */
     word_acked(session, now, end, header->below, true, header, &news);
-    for (size_t i = 0; header->type == ARQ_ACK && i < ARQ_WORDS; i++) {
+    for (size_t i = 0; (all || header->type == ARQ_ACK) && i < ARQ_WORDS; i++) {
         uint64_t below = end > SERIAL_WORD * (i + 1) ? end - SERIAL_WORD * (i + 1) : 0;
 
-        word_acked(session, now, below, arq_ack_word(bytes, len, i), false, header, &news);
+        if (below <= traffic->flight.first)
+            break;
+        word_acked(session, now, below, all ? UINT64_MAX : arq_ack_word(bytes, len, i), false,
+                   header, &news);
     }
     if (news.any)
         tell_congestion(session, now, header, &news);
@@ -180,8 +184,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
     if ((int32_t)((uint32_t)number + 1 - count - session->untold) < 0)
         session->untold = (uint32_t)number + 1 - count; /* a late one */
     if (header->flags & ARQ_NOW || gap || marked ||
-        session_untold(session) >= (train ? UNTOLD_TRAINS : 2) ||
-        (header->flags & ARQ_ASKS && session_untold(session) > SERIAL_WORD))
+        session_untold(session) >= (train ? UNTOLD_TRAINS : 2))
         at = now;
     else if (header->flags & ARQ_ASKS)
         at = session->ack_at && session->soon != (uint8_t)header->serial ? now : now + SOON;
@@ -198,8 +201,10 @@ static bool deliver_parts(struct session *session, const uint8_t *bytes, size_t 
     struct iovec parts[ARQ_PIECES];
 
     for (unsigned i = 0; i < count; i++, bytes += segment, len -= segment) {
-        parts[i].iov_base = (void *)(uintptr_t)(bytes + ARQ_HEADER);
-        parts[i].iov_len = (i + 1 < count ? segment : len) - ARQ_HEADER;
+        size_t header = i ? ARQ_BRIEF : ARQ_HEADER;
+
+        parts[i].iov_base = (void *)(uintptr_t)(bytes + header);
+        parts[i].iov_len = (i + 1 < count ? segment : len) - header;
     }
     return session->config->deliver_parts(session, parts, count);
 }
@@ -209,13 +214,15 @@ static bool deliver_pieces(struct session *session, uint64_t serial,
 {
     struct session_assembly *whole;
 
-    if (!session_assemble(session, serial, header, bytes + ARQ_HEADER, len - ARQ_HEADER, &whole))
+    bytes += arq_header_size(header);
+    len -= arq_header_size(header);
+    if (!session_assemble(session, serial, header, bytes, len, &whole))
         return false;
     if (!whole)
         return true;
     if (!session->config->deliver(session, whole->bytes, whole->len)) {
         whole->missing = UINT64_C(1) << header->piece; /* comes again, and then it is tried again */
-        whole->len -= len - ARQ_HEADER;
+        whole->len -= len;
         return false;
     }
     session_assembled(whole);
@@ -267,7 +274,7 @@ static void take_numbered(struct session *session, uint64_t now, const struct ar
         session->counts.duplicates++;
         return; /* of the network: the acknowledgement is on its way, or comes with the next */
     }
-    if (!reaches(&session->numbers, number, &session->number_bits, SESSION_NUMBERS) ||
+    if (!reaches(&session->numbers, number, &session->number_bits, ARQ_NUMBERS) ||
         (header->type == ARQ_DATA && !take_data(session, header, bytes, len))) {
         session->counts.ignored++;
         return;
@@ -327,12 +334,23 @@ static void take_end(struct session *session, uint64_t now, const struct arq_hea
     session_end(session, FI_ECONNRESET, false);
 }
 
-/* A packet of the peer's has come. */
-static void hear(struct session *session, uint64_t now, const struct arq_header *header)
+/* A packet of the peer's has come, and what it acknowledges, if anything. False: it is wrong. */
+static bool hear(struct session *session, uint64_t now, const struct arq_header *header,
+                 const uint8_t *bytes, size_t len)
 {
+    if (!header->brief && !take_ack(session, now, header, bytes, len))
+        return false;
     session->heard = now;
     session->unreachable = 0;
-    take_limit(session, header->limit);
+    if (!header->brief)
+        take_limit(session, header->limit);
+    return true;
+}
+
+/* Is it of this session, as both ends name it? */
+static bool is_ours(const struct session *session, const struct arq_header *header)
+{
+    return header->to == session->id && (header->brief || header->from == session->peer);
 }
 
 /* How many packets of a train may be acknowledged, from the first on. */
@@ -350,7 +368,7 @@ static unsigned take_train(struct session *session, const struct arq_header *fir
         serial_add(&session->serials, serial);
         return count;
     }
-    for (; taken < count; taken++, header.piece++) {
+    for (; taken < count; taken++, header.piece++, header.brief = true) {
         size_t at = taken * segment;
 
         if (!take_data(session, &header, bytes + at, len - at < segment ? len - at : segment))
@@ -367,15 +385,13 @@ bool session_receive_train(struct session *session, uint64_t now, const struct a
     uint64_t serial = serial_expand(header->serial, session->serials.next);
     unsigned taken;
 
-    if (session->state != SESSION_OPEN || header->to != session->id ||
-        header->from != session->peer || number < session->numbers.end ||
-        serial_has(&session->serials, serial) ||
+    if (session->state != SESSION_OPEN || !is_ours(session, header) ||
+        number < session->numbers.end || serial_has(&session->serials, serial) ||
         serial - session->serials.next >= SESSION_SERIALS ||
         !reaches(&session->serials, serial, &session->serial_bits, SESSION_SERIALS) ||
-        !reaches(&session->numbers, number + count - 1, &session->number_bits, SESSION_NUMBERS) ||
-        !take_ack(session, now, header, bytes, len))
+        !reaches(&session->numbers, number + count - 1, &session->number_bits, ARQ_NUMBERS) ||
+        !hear(session, now, header, bytes, len))
         return false;
-    hear(session, now, header);
     taken = take_train(session, header, bytes, len, segment, count);
     session->counts.ignored += count - taken;
     if (session->state != SESSION_OPEN || !taken)
@@ -397,7 +413,7 @@ void session_receive(struct session *session, uint64_t now, const struct arq_hea
         take_opening(session, now, header, bytes);
         return;
     }
-    if (session->state != SESSION_OPEN || header->from != session->peer) {
+    if (session->state != SESSION_OPEN || !is_ours(session, header)) {
         session->counts.ignored++;
         return;
     }
@@ -405,11 +421,10 @@ void session_receive(struct session *session, uint64_t now, const struct arq_hea
         take_end(session, now, header, bytes, len);
         return;
     }
-    if (header->type == ARQ_OPEN || !take_ack(session, now, header, bytes, len)) {
+    if (header->type == ARQ_OPEN || !hear(session, now, header, bytes, len)) {
         session->counts.ignored++;
         return;
     }
-    hear(session, now, header);
     if (header->type == ARQ_DATA || header->type == ARQ_PROBE)
         take_numbered(session, now, header, bytes, len, marked);
     else if (header->flags & ARQ_ASKS)

@@ -6,11 +6,7 @@
 
 #include "core/arq/session_impl.h"
 
-#define REST UINT64_C(1000000000)    /* ns: of silence, after which memory is given back */
-#define NO_MEMORY UINT64_C(10000000) /* ns: until it is tried again */
-
 enum {
-    PACKET_MAX = 65536,
     FIRST_FLIGHT = 64,   /* packets for which memory is allocated first */
     BURST_BYTES = 65536, /* that leave with one time: the next ones want a later one */
     TRAIN_BYTES = 65000, /* of one: what leaves as one datagram has a length of 16 bits */
@@ -34,6 +30,12 @@ static uint64_t limit_to_tell(struct session *session)
     return session->told;
 }
 
+/* Have all numbers come that a word does not tell of, but an acknowledgement can? */
+static bool all_came(const struct session *session)
+{
+    return session->numbers.next + SERIAL_WORD >= session->numbers.end;
+}
+
 /* Fills in identifiers and the acknowledgement, which need not be told alone then. */
 static void complete(struct session *session, uint64_t now, struct arq_header *header)
 {
@@ -48,13 +50,20 @@ static void complete(struct session *session, uint64_t now, struct arq_header *h
     header->below = serial_bits_below(numbers, numbers->end);
     header->marked = session->came_marked;
     header->kept = (uint16_t)(kept < ARQ_KEPT_MAX ? kept : ARQ_KEPT_MAX);
+    if (all_came(session))
+        header->flags |= ARQ_ALL;
 }
 
-/* A packet has left. One that is no ACK has a word of bits: what came before those is still to be
- * acknowledged. */
+/* Does a packet that is no ACK tell of all that was not acknowledged? Else of a word of it. */
+static bool tells_all(const struct session *session)
+{
+    return session_untold(session) <= (all_came(session) ? (uint32_t)ARQ_NUMBERS : SERIAL_WORD);
+}
+
+/* A packet has left. The numbers that it did not tell of are still to be acknowledged. */
 static void told(struct session *session, enum arq_type type)
 {
-    if (type != ARQ_ACK && session_untold(session) > SERIAL_WORD)
+    if (type != ARQ_ACK && !tells_all(session))
         return;
     session->ack_at = 0;
     session->untold = (uint32_t)session->numbers.end;
@@ -82,11 +91,11 @@ static bool needs_word(const struct session *session, size_t words)
     const struct serial *numbers = &session->numbers;
     uint64_t below = SERIAL_WORD * (uint64_t)(words + 1);
 
-    return words < ARQ_WORDS && numbers->end > below &&
+    return words < ARQ_WORDS && numbers->end > below && !all_came(session) &&
            (numbers->end - below > numbers->next || below < 2 * (uint64_t)session_untold(session));
 }
 
-static bool send_ack(struct session *session, uint64_t now, unsigned flags)
+bool session_send_ack(struct session *session, uint64_t now, unsigned flags)
 {
     struct arq_header header = {.type = ARQ_ACK, .flags = flags};
     const struct serial *numbers = &session->numbers;
@@ -101,7 +110,7 @@ static bool send_ack(struct session *session, uint64_t now, unsigned flags)
     return session_transmit(session, now, &header, bytes, ARQ_HEADER + 8 * words);
 }
 
-static bool send_open(struct session *session, uint64_t now)
+bool session_send_open(struct session *session, uint64_t now)
 {
     struct arq_header header = {
         .type = session->peer ? ARQ_ACCEPT : ARQ_OPEN,
@@ -124,15 +133,16 @@ static bool send_open(struct session *session, uint64_t now)
  * cut say nothing about this one. */
 static void cut(struct session *session, struct session_message *message)
 {
-    size_t room = session->mtu.size - ARQ_HEADER;
+    size_t whole = session->mtu.size - ARQ_HEADER, room = session->mtu.size - ARQ_BRIEF;
+    size_t bytes = message->len + (ARQ_HEADER - ARQ_BRIEF); /* the first piece has fewer */
 
-    if (message->pieces && (message->pieces == 1 ? message->len <= room : message->size <= room))
+    if (message->pieces && (message->pieces == 1 ? message->len <= whole : message->size <= room))
         return;
     if (message->pieces)
         flight_clear(&session->traffic->flight, message);
     message->size = (uint16_t)(room < UINT16_MAX ? room : UINT16_MAX);
     message->pieces =
-        message->len <= room ? 1 : (uint16_t)((message->len + message->size - 1) / message->size);
+        message->len <= whole ? 1 : (uint16_t)((bytes + message->size - 1) / message->size);
     message->unacked = message->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << message->pieces) - 1;
     message->unsent = message->unacked;
 }
@@ -156,8 +166,7 @@ static bool has_room_at_peer(const struct session *session, const struct session
            (message->pieces <= 1 && message->len + ARQ_HEADER <= session->mtu.size);
 }
 
-/* The next message that may leave, or NULL. */
-static struct session_message *next_message(struct session *session)
+struct session_message *session_next_message(struct session *session)
 {
     struct session_message *message;
 
@@ -224,8 +233,7 @@ static bool grow_flight(struct session *session)
     return true;
 }
 
-/* For how many more packets under way is there a place? As many as are wanted, if possible. */
-static uint64_t places(struct session *session, uint64_t wanted)
+uint64_t session_places(struct session *session, uint64_t wanted)
 {
     struct flight *flight = &session->traffic->flight;
 
@@ -234,39 +242,6 @@ static uint64_t places(struct session *session, uint64_t wanted)
     if (flight_full(flight))
         flight_forget(flight, UINT64_MAX);
     return flight_room(flight);
-}
-
-static bool is_small(const struct session *session)
-{
-    return !session->traffic && !session->assemblies &&
-           session->numbers.bits == &session->number_bits &&
-           session->serials.bits == &session->serial_bits;
-}
-
-/* A missing packet stays missing, so a window in which many have overtaken it stays large. */
-static void rest_window(struct serial *window, uint64_t *small)
-{
-    uint64_t *bits = window->bits;
-
-    if (bits == small || window->end > window->next + SERIAL_WORD)
-        return;
-    serial_move(window, small, SERIAL_WORD);
-    free(bits);
-}
-
-/* Gives back what a session needs only while it is in use. Returns when it will. */
-static uint64_t rest(struct session *session, uint64_t now)
-{
-    if ((session->traffic && session->traffic->flight.out) || session_has_messages(session) ||
-        is_small(session))
-        return UINT64_MAX;
-    if (now < session->heard + REST)
-        return session->heard + REST;
-    session_traffic_rest(session);
-    rest_window(&session->numbers, &session->number_bits);
-    rest_window(&session->serials, &session->serial_bits);
-    session_pieces_rest(session);
-    return session->assemblies ? now + REST : UINT64_MAX;
 }
 
 /* A peer has room for so many packets as it has told for messages: those of a message in pieces
@@ -286,7 +261,7 @@ static bool admits(struct session *session, uint64_t now, size_t bytes)
     bool exact = session->traffic->congestion.ops->exact;
     uint64_t window = session->traffic->congestion.window;
 
-    if (!places(session, 1))
+    if (!session_places(session, 1))
         return false;
     if (session->forced)
         return true;
@@ -312,7 +287,7 @@ static void pace(struct session *session, uint64_t now, size_t bytes, unsigned p
     session->burst += (uint32_t)(packets * bytes);
 }
 
-static void expect_answer(struct session *session, uint64_t now)
+void session_expect_answer(struct session *session, uint64_t now)
 {
     session->traffic->timeout_at =
         now + session_backoff(session,
@@ -340,6 +315,18 @@ static bool follows(const struct session *session, uint64_t now,
                now + ahead_of_pace(session);
 }
 
+/* Bytes of a packet of a message that was cut: of the longest. */
+static size_t packet_of(const struct session_message *message)
+{
+    return message->pieces > 1 ? ARQ_BRIEF + (size_t)message->size : ARQ_HEADER + message->len;
+}
+
+/* Does the packet of its lowest unsent piece acknowledge what has come? */
+static bool acknowledges(const struct session_message *message)
+{
+    return message->unsent & 1;
+}
+
 /* The header of the lowest piece that is unsent. */
 static struct arq_header header_of(struct session *session, uint64_t now,
                                    const struct session_message *message)
@@ -352,32 +339,37 @@ static struct arq_header header_of(struct session *session, uint64_t now,
         .piece = (uint16_t)__builtin_ctzll(message->unsent),
         .pieces = message->pieces,
         .size = message->pieces > 1 ? message->size : 0,
+        .brief = !acknowledges(message),
     };
 
-    complete(session, now, &header);
+    if (header.brief)
+        header.to = session->peer;
+    else
+        complete(session, now, &header);
     return header;
 }
 
-/* `count` bytes of the message have left, in pieces from that one on, at `sent`. */
+/* `pieces` of the message have left at `sent`, of which that is the first one's header, in `len`
+ * bytes of packets. */
 static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
-                        struct session_message *message, unsigned piece, size_t count)
+                        struct session_message *message, const struct arq_header *header,
+                        unsigned pieces, size_t len)
 {
-    size_t size = message->pieces > 1 ? message->size : count;
-    unsigned pieces = count > size ? (unsigned)((count + size - 1) / size) : 1;
     const struct flight_packet packet = {
         .what = message,
         .sent = sent,
         .kind = sent > now ? KIND_TRAIN : KIND_MESSAGE,
-        .piece = (uint16_t)piece,
-        .bytes = (uint32_t)(ARQ_HEADER + (count < size ? count : size)),
+        .piece = header->piece,
+        .bytes = (uint32_t)(pieces > 1 ? packet_of(message) : len),
     };
 
     flight_send_run(&session->traffic->flight, &packet, pieces,
-                    (uint32_t)(ARQ_HEADER + count - (pieces - 1) * size));
-    message->unsent &= ~(UINT64_MAX >> (SERIAL_WORD - pieces) << piece);
+                    (uint32_t)(len - (pieces - 1) * (size_t)packet.bytes));
+    message->unsent &= ~(UINT64_MAX >> (SERIAL_WORD - pieces) << header->piece);
     pace(session, now, packet.bytes, pieces);
-    expect_answer(session, now);
-    told(session, ARQ_DATA);
+    session_expect_answer(session, now);
+    if (!header->brief)
+        told(session, ARQ_DATA);
     session->forced = false;
     if (message->pieces > 1 && !message->in_pieces) {
         message->in_pieces = true;
@@ -389,11 +381,12 @@ static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
     }
 }
 
-/* So much leaves behind so many pieces of the message, as far as it is known: nothing, one train at
- * most, or more. */
+/* So much leaves behind so many pieces of the message, as far as it is known: nothing, one train or
+ * two at most, or more. */
 enum behind {
     BEHIND_NOTHING,
     BEHIND_TRAIN,
+    BEHIND_TWO,
     BEHIND_MORE,
 };
 
@@ -411,20 +404,40 @@ static enum behind behind(const struct session *session, const struct session_me
     return (enum behind)trains;
 }
 
+/* May one more train leave, whatever is acknowledged until then? */
+static bool fits_one_more(const struct session *session, uint64_t bytes)
+{
+    const struct session_traffic *traffic = session->traffic;
+
+    return traffic->flight.bytes + bytes + TRAIN_BYTES <= traffic->congestion.window &&
+           pieces_room(session) >= 2 * ARQ_PIECES;
+}
+
+/* Will an acknowledgement come, of all but the train that leaves now? */
+static bool just_asked(const struct session *session)
+{
+    return session->traffic->flight.out && !session->traffic->unasked;
+}
+
 /* The flags of a train of so many pieces, of `bytes`. The peer acknowledges those that ask: at once
  * a part of the window at a time, which costs both sides less than an ACK of each; the last of what
- * is queued soon, so that a message that answers it may do it. That has the bits for one train, so
- * the one before asks, too, at once: an ACK of its own would come into the way of the answer. */
+ * is queued soon, so that a message that answers it may do it. The one before asks for nothing, if
+ * that does not wait for it: an ACK of its own would come into the way of the answer. So the third
+ * to last asks. */
 static unsigned asks(const struct session *session, const struct session_message *message,
                      unsigned pieces, uint64_t bytes)
 {
     const struct session_traffic *traffic = session->traffic;
     enum behind left = behind(session, message, pieces);
 
-    if (session->timeouts || left == BEHIND_TRAIN)
+    if (session->timeouts)
         return ARQ_NOW;
     if (left == BEHIND_NOTHING)
         return ARQ_ASKS;
+    if (left == BEHIND_TRAIN && (just_asked(session) || fits_one_more(session, bytes)))
+        return 0;
+    if (left == BEHIND_TWO)
+        return ARQ_NOW;
     return traffic->unasked + bytes >= traffic->congestion.window / TRAIN_SHARE ||
                    traffic->unasked_trains + 1 >= UNASKED_TRAINS
                ? ARQ_NOW
@@ -435,24 +448,25 @@ static unsigned asks(const struct session *session, const struct session_message
 static bool send_piece(struct session *session, uint64_t now, struct session_message *message)
 {
     struct arq_header header = header_of(session, now, message);
-    size_t at = (size_t)header.piece * message->size;
-    size_t count = message->len - at < message->size ? message->len - at : message->size;
+    size_t at = arq_piece_at(header.piece, message->size), len = arq_header_size(&header);
+    size_t left = message->len - at, room = packet_of(message) - len;
     uint8_t bytes[ARQ_HEADER];
-    struct session_packet packet = {
-        .bytes = bytes, .len = sizeof(bytes), .message = message, .at = at, .count = count};
+    struct session_packet packet = {.bytes = bytes,
+                                    .len = len,
+                                    .message = message,
+                                    .at = at,
+                                    .count = left < room ? left : room};
 
-    if (message->pieces == 1)
-        packet.count = message->len;
     packet.more = follows(session, now, message, packet.len + packet.count);
-    if (message->pieces > 1 && session->config->transmit_train && !header.flags &&
+    if (message->pieces > 1 && session->config->transmit_train && !session->timeouts &&
         behind(session, message, 1) != BEHIND_MORE)
-        header.flags = ARQ_ASKS;
+        header.flags |= ARQ_ASKS;
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
         session->blocked = true;
         return false;
     }
-    pieces_left(session, now, now, message, header.piece, packet.count);
+    pieces_left(session, now, now, message, &header, 1, packet.len + packet.count);
     return true;
 }
 
@@ -479,7 +493,7 @@ size_t session_train_room(const struct session *session)
     if (!session->config->transmit_train || session->state != SESSION_OPEN || !session->traffic)
         return 0;
     packets = train_most(session, session->mtu.size);
-    return packets > 1 ? (size_t)packets * (session->mtu.size - ARQ_HEADER) : 0;
+    return packets > 1 ? arq_pieces_room((size_t)packets, session->mtu.size) : 0;
 }
 
 /* How many of the pieces from the lowest unsent one on, which is admitted, may leave with it. The
@@ -488,7 +502,7 @@ size_t session_train_room(const struct session *session)
 static unsigned train_length(struct session *session, const struct session_message *message)
 {
     const struct flight *flight = &session->traffic->flight;
-    uint64_t bytes = ARQ_HEADER + message->size, packets, open;
+    uint64_t bytes = packet_of(message), packets, open;
     uint64_t next = session->traffic->congestion.ops->exact ? 1 : bytes;
     uint64_t window = session->traffic->congestion.window + pause_room(session);
     uint64_t sent = ~(message->unsent >> __builtin_ctzll(message->unsent));
@@ -503,7 +517,7 @@ static unsigned train_length(struct session *session, const struct session_messa
     if (open < packets && flight->out && !session->looks)
         return 0;
     packets = lesser(packets, open);
-    packets = lesser(packets, places(session, packets));
+    packets = lesser(packets, session_places(session, packets));
     return packets ? (unsigned)packets : 1;
 }
 
@@ -518,41 +532,58 @@ static bool send_train(struct session *session, uint64_t now, struct session_mes
                        unsigned pieces)
 {
     struct arq_header header = header_of(session, now, message);
-    size_t at = (size_t)header.piece * message->size, size = message->size;
-    struct session_train train = {
-        .first = &header, .pieces = pieces, .message = message, .at = at, .size = size};
+    size_t at = arq_piece_at(header.piece, message->size);
+    size_t left = message->len - at, room = arq_piece_at(header.piece + pieces, message->size) - at;
+    struct session_train train = {.first = &header,
+                                  .pieces = pieces,
+                                  .message = message,
+                                  .at = at,
+                                  .count = left < room ? left : room,
+                                  .packet = packet_of(message)};
+    size_t len = arq_train_len(&header, pieces, train.count);
+    unsigned asked;
 
-    train.count = message->len - at < pieces * size ? message->len - at : pieces * size;
-    header.flags = asks(session, message, pieces, train.count + (size_t)pieces * ARQ_HEADER);
+    asked = asks(session, message, pieces, len);
+    header.flags |= asked;
     switch (session->config->transmit_train(session, &train)) {
     case SESSION_TAKEN: break;
     case SESSION_REFUSED: return send_piece(session, now, message);
     default: session->blocked = true; return false;
     }
-    note_asked(session->traffic, header.flags, train.count);
+    note_asked(session->traffic, asked, train.count);
     if (train.left < now)
         train.left = now;
     session->traffic->took = train.left - now;
-    pieces_left(session, now, train.left, message, header.piece, train.count);
+    pieces_left(session, now, train.left, message, &header, pieces, len);
     return true;
 }
 
-/* A packet with data acknowledges a word of numbers. The peer would take those before them for
- * lost, since later ones have come: they are acknowledged first. False: the lower takes nothing. */
+/* A packet with data may acknowledge no more than a word of numbers. The peer would take those
+ * before them for lost, since later ones have come: they are acknowledged first. False: the lower
+ * takes nothing. */
 static bool tell_rest(struct session *session, uint64_t now)
 {
-    return session_untold(session) <= SERIAL_WORD || send_ack(session, now, 0);
+    return tells_all(session) || session_send_ack(session, now, 0);
 }
 
-static void send_messages(struct session *session, uint64_t now)
+/* The same before that packet of a message. After a timeout one that names no session of ours goes
+ * behind one that does: a peer that has forgotten it answers that alone (RESET). */
+static bool tell_before(struct session *session, uint64_t now,
+                        const struct session_message *message)
+{
+    if (acknowledges(message))
+        return tell_rest(session, now);
+    return !session->forced || session_send_ack(session, now, ARQ_ASKS);
+}
+
+void session_send_messages(struct session *session, uint64_t now)
 {
     struct session_message *message;
     unsigned pieces;
 
-    while (!session->blocked && (message = next_message(session))) {
+    while (!session->blocked && (message = session_next_message(session))) {
         cut(session, message);
-        if (!admits(session, now,
-                    ARQ_HEADER + (message->pieces > 1 ? message->size : message->len)))
+        if (!admits(session, now, packet_of(message)))
             return;
         if (message->pieces > 1 && session->traffic->flight.out && !session->forced &&
             !pieces_room(session))
@@ -563,7 +594,7 @@ static void send_messages(struct session *session, uint64_t now)
         }
         pieces = train_length(session, message);
         session->looks = session->unfinished = !pieces;
-        if (session->looks || !tell_rest(session, now))
+        if (session->looks || !tell_before(session, now, message))
             return;
         if (pieces > 1 ? !send_train(session, now, message, pieces)
                        : !send_piece(session, now, message))
@@ -581,7 +612,7 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
     session_send(session, message);
     if (!calm || !session_traffic_begin(session))
         return 0;
-    message = next_message(session);
+    message = session_next_message(session);
     cut(session, message);
     session->burst = 0;
     if (!session->busy_since)
@@ -590,200 +621,4 @@ uint64_t session_send_now(struct session *session, struct session_message *messa
         !send_piece(session, now, message))
         return 0;
     return session->traffic->timeout_at;
-}
-
-/* ---- Loss, timeouts, probes ---- */
-
-static void packet_lost(void *arg, const struct flight_packet *packet)
-{
-    struct session *session = arg;
-
-    if (packet->kind == KIND_PROBE) {
-        path_mtu_probe_lost(&session->mtu, packet->bytes);
-        return;
-    }
-    if (path_mtu_lost(&session->mtu, &session->traffic->came, packet->bytes, packet->sent))
-        session->traffic->congestion.packet = session->mtu.size;
-    session->traffic->congestion.ops->lost(&session->traffic->congestion, session->heard,
-                                           packet->sent);
-    if (packet->what)
-        session_resend(session, packet->what, UINT64_C(1) << packet->piece);
-}
-
-/* The oldest packet that carries something leaves again. */
-static void resend_oldest(struct session *session)
-{
-    struct flight_packet *oldest;
-    bool found = false;
-
-    while (!found && (oldest = flight_oldest(&session->traffic->flight))) {
-        struct flight_packet was = *oldest;
-
-        flight_give_up(&session->traffic->flight, oldest);
-        if (was.kind == KIND_PROBE)
-            path_mtu_probe_lost(&session->mtu, was.bytes);
-        else if (path_mtu_lost(&session->mtu, &session->traffic->came, was.bytes, was.sent))
-            session->traffic->congestion.packet = session->mtu.size;
-        found = was.what && session_resend(session, was.what, UINT64_C(1) << was.piece);
-    }
-}
-
-/* Nothing has been acknowledged for too long: the oldest packet leaves again, at once, and asks for
- * an answer, which shows what else is lost. Packets under way may be all that the window admits, so
- * this one leaves whatever it says. Whether the network or the peer was silent is seen when there
- * is an answer (session_in.c). */
-static void time_out(struct session *session, uint64_t now)
-{
-    session->timeouts++;
-    resend_oldest(session);
-    session->forced = true;
-    session->traffic->pacer.next = 0;
-    session->traffic->timeout_at =
-        now + session_backoff(session,
-                              rtt_timeout(&session->traffic->rtt, session->config->ack_delay),
-                              session->timeouts);
-}
-
-static void send_probe(struct session *session, uint64_t now)
-{
-    uint32_t size = session->traffic->rtt.smoothed ? path_mtu_probe(&session->mtu, now) : 0;
-    struct arq_header header = {.type = ARQ_PROBE, .flags = ARQ_NOW};
-    uint8_t bytes[PACKET_MAX];
-
-    if (!size || session->blocked || !session_busy(session) || size > sizeof(bytes) ||
-        !places(session, 1))
-        return;
-    memset(bytes + ARQ_HEADER, 0, size - ARQ_HEADER);
-    header.number = (uint32_t)session->traffic->flight.next;
-    if (!session_transmit(session, now, &header, bytes, size))
-        return;
-    path_mtu_sent(&session->mtu);
-    flight_send(&session->traffic->flight,
-                &(struct flight_packet){.sent = now, .bytes = size, .kind = KIND_PROBE});
-    expect_answer(session, now);
-}
-
-/* Messages wait for room at the peer, and nothing is under way that would bring its limit. */
-static uint64_t ask_for_room(struct session *session, uint64_t now)
-{
-    bool waits = session->state == SESSION_OPEN && !session->traffic->flight.out &&
-                 list_empty(&session->traffic->again) && !list_empty(&session->queued) &&
-                 session->next_serial >= session->limit &&
-                 !list_item(session->queued.next, struct session_message, list)->numbered;
-    uint64_t wait;
-
-    if (!waits) {
-        session->traffic->asked_at = 0;
-        return UINT64_MAX;
-    }
-    wait = rtt_timeout(&session->traffic->rtt, session->config->ack_delay);
-    if (!session->traffic->asked_at) {
-        session->traffic->asked_at = now + wait;
-        session->timeouts = 0;
-    } else if (now >= session->traffic->asked_at && send_ack(session, now, ARQ_ASKS)) {
-        session->traffic->asked_at = now + session_backoff(session, wait, ++session->timeouts);
-    }
-    return session->traffic->asked_at;
-}
-
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return b && b < a ? b : a;
-}
-
-/* Ends a session whose peer has been silent for too long while there is work. */
-static uint64_t check_silence(struct session *session, uint64_t now, uint64_t read)
-{
-    uint64_t at;
-
-    if (!session_busy(session)) {
-        session->busy_since = 0;
-        return UINT64_MAX;
-    }
-    if (!session->busy_since)
-        session->busy_since = now;
-    at = session->heard > session->busy_since ? session->heard : session->busy_since;
-    at += session->config->patience;
-    if (session->unreachable)
-        at = sooner(at, session->unreachable + SESSION_GRACE);
-    if (read >= at)
-        session_end(session, session->unreachable ? FI_ECONNREFUSED : FI_ETIMEDOUT, true);
-    return at;
-}
-
-static uint64_t open_or_wait(struct session *session, uint64_t now)
-{
-    if (session->open_at && now >= session->open_at && send_open(session, now)) {
-        if (session->peer)
-            session->open_at = 0;
-        else
-            session->open_at = now + session_backoff(session, SESSION_OPEN_WAIT, session->opens);
-        session->opens += session->opens < UINT8_MAX;
-    }
-    return session->open_at ? session->open_at : UINT64_MAX;
-}
-
-/* Messages, and all that belongs to packets of ours that are under way. */
-static uint64_t run_traffic(struct session *session, uint64_t now, uint64_t read)
-{
-    uint64_t late = 4 * rtt_timeout(&session->traffic->rtt, session->config->ack_delay);
-    uint64_t next = UINT64_MAX;
-
-    session->traffic->loss_at = flight_detect(&session->traffic->flight, read,
-                                              &session->traffic->rtt, packet_lost, session);
-    if (session->traffic->flight.out && read >= session->traffic->timeout_at)
-        time_out(session, now);
-    flight_forget(&session->traffic->flight, now > late ? now - late : 0);
-    send_messages(session, now);
-    send_probe(session, now);
-    next = sooner(next, session->traffic->loss_at);
-    if (session->traffic->flight.out)
-        next = sooner(next, session->traffic->timeout_at);
-    if (next_message(session) && session->traffic->pacer.next > now)
-        next = sooner(next, session->traffic->pacer.next);
-    return sooner(next, ask_for_room(session, now));
-}
-
-static uint64_t run_open(struct session *session, uint64_t now, uint64_t read)
-{
-    uint64_t next = UINT64_MAX;
-
-    if (session->traffic || (session_has_waiting(session) && session_traffic_begin(session)))
-        next = run_traffic(session, now, read);
-    else if (session_has_waiting(session))
-        next = now + NO_MEMORY;
-    if (session->ack_at && now >= session->ack_at)
-        send_ack(session, now, 0);
-    next = sooner(next, session->ack_at);
-    return sooner(next, rest(session, now));
-}
-
-uint64_t session_rests_until(const struct session *session, uint64_t now)
-{
-    bool out = session->traffic && session->traffic->flight.out;
-    bool rests = session->state == SESSION_OPEN && !out && !session->open_at &&
-                 !session_has_messages(session);
-
-    if (!rests || (session->ack_at && session->ack_at <= now))
-        return 0;
-    if (session->ack_at)
-        return session->ack_at;
-    return is_small(session) ? UINT64_MAX : now + REST;
-}
-
-uint64_t session_run(struct session *session, uint64_t now, uint64_t read)
-{
-    uint64_t next, silence;
-
-    if (session->state == SESSION_ENDED)
-        return UINT64_MAX;
-    session->blocked = session->unfinished = false;
-    session->burst = 0;
-    silence = check_silence(session, now, read);
-    if (session->state == SESSION_ENDED)
-        return UINT64_MAX;
-    next = open_or_wait(session, now);
-    if (session->state == SESSION_OPEN)
-        next = sooner(next, run_open(session, now, read));
-    return session->blocked ? UINT64_MAX : sooner(next, silence);
 }

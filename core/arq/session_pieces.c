@@ -75,7 +75,7 @@ bool session_assemble(struct session *session, uint64_t serial, const struct arq
     if (!assembly || !begin(assembly, serial, header))
         return false;
     if (assembly->missing & UINT64_C(1) << header->piece) {
-        memcpy(assembly->bytes + (size_t)header->piece * header->size, payload, len);
+        memcpy(assembly->bytes + arq_piece_at(header->piece, header->size), payload, len);
         assembly->missing &= ~(UINT64_C(1) << header->piece);
         assembly->len += len;
     }

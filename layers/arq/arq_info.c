@@ -125,7 +125,7 @@ int arq_lower_info(const struct lower_fabric *fabric, const struct fi_info *info
 static size_t largest(const struct fi_info *lower)
 {
     size_t most = lower->ep_attr->max_msg_size;
-    size_t pieces = ARQ_PIECES * (size_t)(PATH_MTU_BASE - ARQ_HEADER);
+    size_t pieces = arq_pieces_room(ARQ_PIECES, PATH_MTU_BASE);
 
     return most - ARQ_HEADER < pieces ? most - ARQ_HEADER : pieces;
 }

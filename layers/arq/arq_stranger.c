@@ -130,7 +130,7 @@ static void send_reset(struct arq_ep *ep, const struct arq_addr *to, const struc
     uint8_t bytes[ARQ_HEADER];
 
     if (asked->type == ARQ_RESET || asked->type == ARQ_CLOSE || asked->type == ARQ_TOKEN_ ||
-        !asked->to)
+        !asked->to || asked->brief) /* which does not say whom to tell */
         return;
     arq_header_put(&header, bytes);
     answer(ep, to, bytes, sizeof(bytes), now);

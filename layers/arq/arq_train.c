@@ -64,13 +64,13 @@ static size_t in_segments(const struct session_train *train, struct cursor from,
                           struct iovec *iov)
 {
     struct iovec *end = iov;
-    size_t left = train->count;
+    size_t left = train->count, header = arq_header_size(train->first);
 
     arq_train_put(train->first, train->pieces, ARQ_HEADER, headers);
-    for (unsigned i = 0; i < train->pieces; i++, headers += ARQ_HEADER) {
-        size_t len = left < train->size ? left : train->size;
+    for (unsigned i = 0; i < train->pieces; i++, headers += ARQ_HEADER, header = ARQ_BRIEF) {
+        size_t room = train->packet - header, len = left < room ? left : room;
 
-        *end++ = (struct iovec){headers, ARQ_HEADER};
+        *end++ = (struct iovec){headers, header};
         end = take_bytes(&from, len, end);
         left -= len;
     }
@@ -82,14 +82,14 @@ static size_t in_segments(const struct session_train *train, struct cursor from,
 static size_t in_memory(const struct session_train *train, struct cursor from, uint8_t *memory,
                         struct iovec *iov)
 {
-    size_t left = train->count, packet = ARQ_HEADER + train->size;
+    size_t left = train->count, header = arq_header_size(train->first);
 
-    *iov = (struct iovec){memory, train->pieces * (size_t)ARQ_HEADER + train->count};
-    arq_train_put(train->first, train->pieces, packet, memory);
-    for (unsigned i = 0; i < train->pieces; i++, memory += packet) {
-        size_t len = left < train->size ? left : train->size;
+    *iov = (struct iovec){memory, arq_train_len(train->first, train->pieces, left)};
+    arq_train_put(train->first, train->pieces, train->packet, memory);
+    for (unsigned i = 0; i < train->pieces; i++, memory += train->packet, header = ARQ_BRIEF) {
+        size_t room = train->packet - header, len = left < room ? left : room;
 
-        copy_bytes(&from, len, memory + ARQ_HEADER);
+        copy_bytes(&from, len, memory + header);
         left -= len;
     }
     return 1;
@@ -106,8 +106,8 @@ enum session_taken arq_transmit_train(struct session *session, struct session_tr
     struct iovec iov[2 * ARQ_PIECES + ARQ_SEGMENTS + 1];
     struct train packets = {.peer = link->peer->lower,
                             .iov = iov,
-                            .len = train->pieces * (size_t)ARQ_HEADER + train->count,
-                            .segment = ARQ_HEADER + train->size};
+                            .len = arq_train_len(train->first, train->pieces, train->count),
+                            .segment = train->packet};
     uint8_t *memory = port->memory(port->lower);
     ssize_t rc;
 
@@ -144,7 +144,7 @@ void arq_trains_open(struct arq_ep *ep)
     if (port->send) {
         ep->config.transmit_train = arq_transmit_train;
         if (ep->reader.read) /* its peers have one, too; other uppers keep to max_msg_size */
-            ep->up.longest = ARQ_PIECES * (size_t)(PATH_MTU_BASE - ARQ_HEADER);
+            ep->up.longest = arq_pieces_room(ARQ_PIECES, PATH_MTU_BASE);
     }
     if (ep->lower.chunk)
         fi_setopt(fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, sizeof(*port));

@@ -6,8 +6,9 @@
 local arq = Proto("arq", "Weft reliable packets (arq)")
 local rxd = Proto("weft_rxd", "Weft messages (rxd)")
 
-local HEADER, TOKEN = 56, 24
-local types = {[0] = "OPEN", "TOKEN", "ACCEPT", "DATA", "ACK", "PROBE", "RESET", "CLOSE"}
+local VERSION, HEADER, BRIEF, TOKEN = 2, 56, 24, 24
+local DATA, ACK, PIECE = 3, 4, 8
+local types = {[0] = "OPEN", "TOKEN", "ACCEPT", "DATA", "ACK", "PROBE", "RESET", "CLOSE", "PIECE"}
 local kinds = {"MSG", "WRITE", "READ", "ATOMIC", "BYE", "PULL", "DATA", "DONE", "GONE", "FOLLOW", "LENT", "ASK",
     "HERE"}
 
@@ -15,7 +16,9 @@ local a = {
     version = ProtoField.uint8("arq.version", "Version", base.DEC, nil, 0xf0),
     type = ProtoField.uint8("arq.type", "Type", base.DEC, types, 0x0f),
     now = ProtoField.bool("arq.now", "Acknowledge at once", 16, nil, 1),
-    asks = ProtoField.bool("arq.asks", "Asks for the limit", 16, nil, 2),
+    asks = ProtoField.bool("arq.asks", "Asks for the limit, or for an acknowledgement soon", 16, nil, 2),
+    marks = ProtoField.bool("arq.marks", "Its packets may be marked", 16, nil, 4),
+    all = ProtoField.bool("arq.all", "Lower numbers have come, too", 16, nil, 8),
     number = ProtoField.uint32("arq.number", "Number"),
     to = ProtoField.uint64("arq.to", "To", base.HEX),
     from = ProtoField.uint64("arq.from", "From", base.HEX),
@@ -150,35 +153,46 @@ local function show_rxd(buffer, pinfo, tree, first)
     pinfo.cols.info:append(" rxd " .. table.concat(names, ", "))
 end
 
+local full = {{a.number, 4}, {a.to, 8}, {a.from, 8}, {a.serial, 4}, {a.limit, 4}, {a.finish, 4}, {a.marked, 4},
+    {a.below, 8}, {a.kept, 2}, {a.piece, 2}, {a.pieces, 2}, {a.size, 2}}
+local brief = {{a.number, 4}, {a.to, 8}, {a.serial, 4}, {a.piece, 1}, {a.pieces, 1}, {a.size, 2}}
+
+local function header_of(type)
+    return type == PIECE and BRIEF or HEADER
+end
+
 function arq.dissector(buffer, pinfo, tree)
     local range = buffer:range()
     local type = range(1, 1):uint() % 16
-    local sub = tree:add(arq, range(0, HEADER))
+    local header = header_of(type)
+    local sub = tree:add(arq, range(0, header))
     pinfo.cols.protocol = "arq"
     pinfo.cols.info = types[type] .. " number " .. range(4, 4):uint()
     sub:add(a.version, range(1, 1))
     sub:add(a.type, range(1, 1))
     sub:add(a.now, range(2, 2))
     sub:add(a.asks, range(2, 2))
-    local at = 4
-    for _, field in ipairs({{a.number, 4}, {a.to, 8}, {a.from, 8}, {a.serial, 4}, {a.limit, 4},
-            {a.finish, 4}, {a.marked, 4}, {a.below, 8}, {a.kept, 2}, {a.piece, 2}, {a.pieces, 2},
-            {a.size, 2}}) do
+    sub:add(a.marks, range(2, 2))
+    sub:add(a.all, range(2, 2))
+    local at, value = 4, {}
+    for _, field in ipairs(type == PIECE and brief or full) do
         sub:add(field[1], range(at, field[2]))
+        value[field[1]] = field[2] < 8 and range(at, field[2]):uint()
         at = at + field[2]
     end
-    if type == 3 and range(52, 2):uint() > 1 then
-        pinfo.cols.info:append(", piece " .. range(50, 2):uint() + 1 .. " of " .. range(52, 2):uint())
+    local pieces = (type == DATA or type == PIECE) and value[a.pieces] or 1
+    if pieces > 1 then
+        pinfo.cols.info:append(", piece " .. value[a.piece] + 1 .. " of " .. pieces)
     end
-    if range:len() == HEADER then return range:len() end
-    local rest = range(HEADER)
+    if range:len() == header then return range:len() end
+    local rest = range(header)
     if type <= 1 and rest:len() >= TOKEN then
         sub:add(a.token, rest(0, TOKEN))
-    elseif type == 4 then
+    elseif type == ACK then
         sub:add(a.words, rest)
-    elseif type == 3 and range(50, 2):uint() == 0 and is_rxd(rest) then
-        show_rxd(rest:tvb(), pinfo, tree, range(52, 2):uint() > 1)
-    elseif type == 3 then
+    elseif type == DATA and is_rxd(rest) then
+        show_rxd(rest:tvb(), pinfo, tree, pieces > 1)
+    elseif type == DATA or type == PIECE then
         sub:add(a.payload, rest)
     end
     return range:len()
@@ -188,9 +202,9 @@ end
 pcall(set_preference, "udp.try_heuristic_first", true)
 
 arq:register_heuristic("udp", function(buffer, pinfo, tree)
-    if buffer:len() < HEADER or buffer(0, 1):uint() ~= 0xa7 then return false end
-    local second = buffer(1, 1):uint()
-    if second < 16 or second > 23 or buffer(2, 2):uint() > 3 then return false end
+    if buffer:len() < BRIEF or buffer(0, 1):uint() ~= 0xa7 then return false end
+    local type = buffer(1, 1):uint() - VERSION * 16
+    if not types[type] or buffer:len() < header_of(type) or buffer(2, 2):uint() > 15 then return false end
     arq.dissector(buffer, pinfo, tree)
     return true
 end)

@@ -65,8 +65,10 @@ static enum session_taken transmit_train(struct session *session, struct session
 {
     must(train->pieces > 1 && train->pieces <= ARQ_PIECES);
     must(train->at + train->count <= train->message->len);
-    must(train->count > (train->pieces - 1) * train->size);
-    must(train->count <= train->pieces * train->size && ARQ_HEADER + train->size <= MOST);
+    must(train->packet <= MOST);
+    must(arq_train_len(train->first, train->pieces, train->count) <= train->pieces * train->packet);
+    must(arq_train_len(train->first, train->pieces, train->count) >
+         (train->pieces - 1) * train->packet + ARQ_BRIEF);
     if (takes_all || now % 7 > 1)
         return SESSION_TAKEN;
     return now % 7 ? SESSION_FULL : SESSION_REFUSED;
@@ -153,8 +155,10 @@ static void receive_fields(struct session *session, struct input *input)
         len += take(input, 1) % (ARQ_WORDS + 1) * 8;
     else if (header.type == ARQ_DATA || header.type == ARQ_PROBE)
         len += take(input, 1);
+    header.brief = header.type == ARQ_DATA && header.piece;
+    len -= header.brief ? ARQ_HEADER - ARQ_BRIEF : 0;
+    memset(bytes, (int)header.number, len);
     arq_header_put(&header, bytes);
-    memset(bytes + ARQ_HEADER, (int)header.number, len - ARQ_HEADER);
     receive(session, bytes, len);
 }
 
@@ -163,7 +167,8 @@ static void receive_train(struct session *session, struct input *input)
 {
     struct arq_header header = {.type = ARQ_DATA, .to = OURS, .from = PEERS, .pieces = 2};
     unsigned count = take(input, 1) % ARQ_PIECES + 1, behind = take(input, 1);
-    size_t size = take(input, 1) % 32 + 1, segment = ARQ_HEADER + size, len = count * segment;
+    size_t size = ARQ_HEADER - ARQ_BRIEF + take(input, 1) % 32, segment = ARQ_BRIEF + size;
+    size_t len = count * segment;
     uint8_t *bytes;
 
     header.number = take(input, 2);
@@ -172,6 +177,7 @@ static void receive_train(struct session *session, struct input *input)
     header.piece = (uint16_t)(take(input, 1) % ARQ_PIECES);
     header.pieces = (uint16_t)(header.piece + count + take(input, 1) % 3 - 1);
     header.size = (uint16_t)size;
+    header.brief = header.piece > 0;
     behind = behind < input->left ? behind : (unsigned)input->left;
     bytes = calloc(1, len + behind);
     must(!!bytes);

@@ -184,18 +184,21 @@ static enum session_taken transmit_train(struct session *session, struct session
     bool together = chance(current, 700);
     uint8_t bytes[SIM_PACKET], headers[ARQ_PIECES * ARQ_HEADER];
 
-    assert_true(ARQ_HEADER + train->size <= end->config.most);
+    size_t at = train->at, last = train->at + train->count;
+
+    assert_true(train->packet <= end->config.most);
     if (chance(current, 20))
         return chance(current, 500) ? SESSION_REFUSED : SESSION_FULL;
     arq_train_put(train->first, train->pieces, ARQ_HEADER, headers);
     for (unsigned i = 0; i < train->pieces; i++) {
-        size_t rest = train->count - i * train->size;
-        size_t len = rest < train->size ? rest : train->size;
+        size_t header = i ? ARQ_BRIEF : arq_header_size(train->first);
+        size_t room = train->packet - header, len = last - at < room ? last - at : room;
 
-        memcpy(bytes, headers + i * (size_t)ARQ_HEADER, ARQ_HEADER);
-        memcpy(bytes + ARQ_HEADER, train->message->payload + train->at + i * train->size, len);
+        memcpy(bytes, headers + i * (size_t)ARQ_HEADER, header);
+        memcpy(bytes + header, train->message->payload + at, len);
+        at += len;
         for (int copies = chance(current, end->path.dup) ? 2 : 1; copies--;)
-            carry_late(current, &end->path, end->peer, bytes, ARQ_HEADER + len,
+            carry_late(current, &end->path, end->peer, bytes, header + len,
                        together ? jitter : jitter_of(current, &end->path));
     }
     end->trains[0] += train->pieces;
@@ -357,7 +360,7 @@ static void answer_stranger(struct sim *sim, struct sim_end *end, const struct a
     struct arq_header header = {.type = ARQ_RESET, .to = asked->from, .from = asked->to};
     uint8_t bytes[ARQ_HEADER];
 
-    if (asked->type == ARQ_RESET || asked->type == ARQ_CLOSE || !asked->to)
+    if (asked->type == ARQ_RESET || asked->type == ARQ_CLOSE || !asked->to || asked->brief)
         return;
     arq_header_put(&header, bytes);
     carry(sim, &end->path, end->peer, bytes, sizeof(bytes));

@@ -86,8 +86,8 @@ static void acknowledge(struct session *session, uint64_t now, uint32_t end, uin
     session_receive(session, now, &header, bytes, sizeof(bytes), false);
 }
 
-/* A packet with data tells of a word of numbers, and the peer would take those before it for lost.
- */
+/* A packet with data tells of a word of numbers, unless all have come, and the peer would take
+ * those before it for lost. */
 static void an_ack_goes_before_data_that_does_not_tell_all(void **state)
 {
     struct arq_header header = {.type = ARQ_DATA, .to = 1, .from = 2, .pieces = 1};
@@ -96,9 +96,9 @@ static void an_ack_goes_before_data_that_does_not_tell_all(void **state)
     for (unsigned i = 0; i < 4; i++) {
         struct session_message message = {.len = 100};
         struct session *session = lone_session(SECOND);
-        unsigned count = i < 2 ? SERIAL_WORD : SERIAL_WORD + 1;
+        uint32_t missing = i < 2 ? 0 : 1, end = missing + SERIAL_WORD + 1;
 
-        for (header.number = header.serial = 0; header.number < count; header.number++) {
+        for (header.number = header.serial = missing; header.number < end; header.number++) {
             session_receive(session, SECOND, &header, bytes, sizeof(bytes), false);
             header.serial++;
         }
@@ -107,8 +107,8 @@ static void an_ack_goes_before_data_that_does_not_tell_all(void **state)
         else
             session_send(session, &message);
         session_run(session, SECOND, SECOND);
-        assert_int_equal(left_count, count > SERIAL_WORD ? 2 : 1);
-        assert_int_equal(left_types[0], count > SERIAL_WORD ? ARQ_ACK : ARQ_DATA);
+        assert_int_equal(left_count, missing ? 2 : 1);
+        assert_int_equal(left_types[0], missing ? ARQ_ACK : ARQ_DATA);
         assert_int_equal(left_types[left_count - 1], ARQ_DATA);
         close_lone(session);
     }
@@ -524,11 +524,12 @@ static void piece_comes(struct session *session, uint32_t number, unsigned piece
                                       .number = number,
                                       .piece = (uint16_t)piece,
                                       .pieces = (uint16_t)pieces,
-                                      .size = (uint16_t)size};
+                                      .size = (uint16_t)size,
+                                      .brief = piece > 0};
     uint8_t bytes[ARQ_HEADER + 2000];
 
     memset(bytes, 'x', sizeof(bytes));
-    session_receive(session, SECOND + number, &header, bytes, ARQ_HEADER + len, false);
+    session_receive(session, SECOND + number, &header, bytes, ARQ_BRIEF + len, false);
 }
 
 /* The sender has cut the message anew, and does not send again what was acknowledged since. */
@@ -554,7 +555,7 @@ static void late_piece_of_a_former_cut_takes_nothing_away(void **state)
     piece_comes(session, 2, 2, 3, 1400, 400);
     assert_int_equal(got, 0);
     piece_comes(session, 6, 3, 4, 1000, 200);
-    assert_int_equal(got, 3200);
+    assert_int_equal(got, 3200 - (ARQ_HEADER - ARQ_BRIEF));
     assert_int_equal(session->numbers.next, 7);
     session_end(session, FI_ECANCELED, false);
     close_lone(session);

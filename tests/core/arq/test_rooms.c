@@ -322,9 +322,8 @@ static void packet_is_read_as_written(void **state)
                                       .marked = 7,
                                       .below = 8,
                                       .kept = 9,
-                                      .piece = 1,
                                       .pieces = 2,
-                                      .size = 10};
+                                      .size = 10 + ARQ_HEADER - ARQ_BRIEF};
     uint8_t bytes[ARQ_HEADER + 10] = {0};
     uint8_t again[ARQ_HEADER];
     struct arq_header read;
@@ -333,9 +332,42 @@ static void packet_is_read_as_written(void **state)
     assert_int_equal(arq_header_get(bytes, sizeof(bytes), &read), ARQ_FINE);
     assert_true(read.type == ARQ_DATA && read.number == 1 && read.to == 2 && read.from == 3);
     assert_true(read.serial == 4 && read.limit == 5 && read.end == 6 && read.marked == 7);
-    assert_true(read.below == 8 && read.kept == 9 && read.piece == 1 && read.pieces == 2);
+    assert_true(read.below == 8 && read.kept == 9 && read.piece == 0 && read.pieces == 2);
+    assert_true(!read.brief && arq_header_size(&read) == ARQ_HEADER);
     arq_header_put(&read, again);
     assert_memory_equal(bytes, again, sizeof(again));
+}
+
+static void piece_is_read_as_written(void **state)
+{
+    const struct arq_header header = {.type = ARQ_DATA,
+                                      .flags = ARQ_ASKS,
+                                      .number = 0x01020304,
+                                      .to = 0x1112131415161718,
+                                      .serial = 0x21222324,
+                                      .piece = 62,
+                                      .pieces = ARQ_PIECES,
+                                      .size = 0x0133,
+                                      .brief = true};
+    const uint8_t expected[ARQ_BRIEF] = {0xa7, 0x28, 0,    2,    1,    2,    3,    4,
+                                         0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+                                         0x21, 0x22, 0x23, 0x24, 62,   64,   1,    0x33};
+    uint8_t bytes[ARQ_BRIEF + 0x0133] = {0};
+    struct arq_header read;
+
+    assert_int_equal(arq_header_size(&header), ARQ_BRIEF);
+    arq_header_put(&header, bytes);
+    assert_memory_equal(bytes, expected, sizeof(expected));
+    assert_int_equal(arq_header_get(bytes, sizeof(bytes), &read), ARQ_FINE);
+    assert_true(read.type == ARQ_DATA && read.brief && read.flags == ARQ_ASKS);
+    assert_true(read.number == header.number && read.to == header.to && !read.from);
+    assert_true(read.serial == header.serial && read.piece == 62 && read.pieces == ARQ_PIECES);
+    assert_true(read.size == header.size && !read.limit && !read.end && !read.below);
+    /* A piece begins where those before it end. */
+    assert_int_equal(arq_piece_at(0, 100), 0);
+    assert_int_equal(arq_piece_at(1, 100), 100 - (ARQ_HEADER - ARQ_BRIEF));
+    assert_int_equal(arq_piece_at(3, 100), 300 - (ARQ_HEADER - ARQ_BRIEF));
+    assert_int_equal(arq_pieces_room(3, ARQ_BRIEF + 100), arq_piece_at(3, 100));
 }
 
 static void packet_refuses(uint8_t *bytes, size_t len, enum arq_fault fault)
@@ -385,20 +417,70 @@ static void packet_that_cannot_be_is_refused(void **state)
     packet_refuses(bytes, ARQ_HEADER, ARQ_MALFORMED);
 }
 
+static void refuse_piece(struct arq_header header, size_t payload)
+{
+    uint8_t bytes[ARQ_HEADER + 200] = {0};
+
+    arq_header_put(&header, bytes);
+    packet_refuses(bytes, arq_header_size(&header) + payload, ARQ_MALFORMED);
+}
+
+static void piece_that_cannot_be_is_refused(void **state)
+{
+    const struct arq_header good = {
+        .type = ARQ_DATA, .piece = 2, .pieces = 4, .size = 100, .brief = true};
+    struct arq_header header = good;
+    uint8_t bytes[ARQ_BRIEF + 100] = {0};
+
+    arq_header_put(&header, bytes);
+    assert_int_equal(arq_header_get(bytes, sizeof(bytes), &header), ARQ_FINE);
+    for (size_t len = 2; len < ARQ_BRIEF; len++)
+        packet_refuses(bytes, len, ARQ_SHORT);
+    for (size_t payload = 0; payload < 100; payload++) /* it is not the last */
+        refuse_piece(good, payload);
+    refuse_piece(good, 101);
+    header.piece = 3;
+    refuse_piece(header, 0);
+    refuse_piece(header, 101);
+    header.piece = 4; /* of four */
+    refuse_piece(header, 100);
+    header.piece = 0; /* the first has all fields */
+    refuse_piece(header, 100);
+    header.pieces = 1;
+    refuse_piece(header, 100);
+    header = good;
+    header.brief = false; /* the others have not */
+    header.from = 3;
+    refuse_piece(header, 100);
+    header = good;
+    header.pieces = ARQ_PIECES + 1;
+    refuse_piece(header, 100);
+    header = good;
+    header.flags = 0x8000;
+    refuse_piece(header, 100);
+    header = good;
+    header.size = ARQ_HEADER - ARQ_BRIEF; /* the first would have no bytes */
+    refuse_piece(header, ARQ_HEADER - ARQ_BRIEF);
+    /* The first one's packet is as long as the others. */
+    header = (struct arq_header){.type = ARQ_DATA, .from = 3, .pieces = 4, .size = 100};
+    refuse_piece(header, 100);
+    refuse_piece(header, 100 - (ARQ_HEADER - ARQ_BRIEF) - 1);
+}
+
 /* ---- Trains ---- */
 
 enum {
-    PIECE = 10,
-    SEGMENT = ARQ_HEADER + PIECE,
+    PIECE = 40,
+    SEGMENT = ARQ_BRIEF + PIECE,
 };
 
-/* Lays the packets of a train end to end; the last has `last` bytes of payload. Returns how many
- * bytes there are. */
+/* Lays the packets of a train end to end; the last has `last` bytes behind ARQ_BRIEF. Returns how
+ * many bytes there are. */
 static size_t lay_out(const struct arq_header *first, unsigned count, size_t last, uint8_t *bytes)
 {
     memset(bytes, 0, (size_t)count * SEGMENT);
     arq_train_put(first, count, SEGMENT, bytes);
-    return (count - 1) * (size_t)SEGMENT + ARQ_HEADER + last;
+    return (count - 1) * (size_t)SEGMENT + ARQ_BRIEF + last;
 }
 
 /* How many packets of them are a train? Where bytes end memory ends, too. */
@@ -434,14 +516,20 @@ static const struct arq_header train_head = {.type = ARQ_DATA,
 static void train_is_written_as_its_packets(void **state)
 {
     uint8_t bytes[ARQ_PIECES * ARQ_HEADER], alone[ARQ_HEADER];
-    struct arq_header header = train_head;
 
-    header.piece = 3;
-    arq_train_put(&header, ARQ_PIECES - 3, ARQ_HEADER, bytes);
-    for (unsigned i = 0; i < ARQ_PIECES - 3; i++, header.number++, header.piece++) {
-        arq_header_put(&header, alone);
-        assert_memory_equal(bytes + i * (size_t)ARQ_HEADER, alone, ARQ_HEADER);
+    for (unsigned first = 0; first < 4; first += 3) {
+        struct arq_header header = train_head;
+
+        header.piece = (uint16_t)first;
+        header.brief = first > 0;
+        arq_train_put(&header, ARQ_PIECES - first, ARQ_HEADER, bytes);
+        for (unsigned i = 0; i < ARQ_PIECES - first; i++, header.number++, header.piece++) {
+            header.brief = first + i > 0;
+            arq_header_put(&header, alone);
+            assert_memory_equal(bytes + i * (size_t)ARQ_HEADER, alone, arq_header_size(&header));
+        }
     }
+    assert_int_equal(arq_train_len(&train_head, 4, 100), ARQ_HEADER + 3 * ARQ_BRIEF + 100);
 }
 
 static void train_is_read_as_written(void **state)
@@ -462,6 +550,7 @@ static void train_is_read_as_written(void **state)
         assert_int_equal(train_of(bytes, cut, SEGMENT), 1);
     /* Some of the middle, and the last ones. */
     header.piece = 7;
+    header.brief = true;
     len = lay_out(&header, 5, PIECE, bytes);
     assert_int_equal(train_of(bytes, len, SEGMENT), 5);
     header.piece = ARQ_PIECES - 2;
@@ -482,7 +571,7 @@ static void train_ends_where_a_header_differs(void **state)
     for (size_t i = 0; i < SEGMENT; i++) {
         for (unsigned bit = 0; bit < 8; bit++) {
             bytes[at * SEGMENT + i] ^= (uint8_t)(1U << bit);
-            assert_int_equal(train_of(bytes, len, SEGMENT), i < ARQ_HEADER ? at : count);
+            assert_int_equal(train_of(bytes, len, SEGMENT), i < ARQ_BRIEF ? at : count);
             bytes[at * SEGMENT + i] ^= (uint8_t)(1U << bit);
         }
     }
@@ -507,6 +596,7 @@ static void other_packets_are_no_train(void **state)
     /* Cut to another length than the pieces have. */
     header.type = ARQ_DATA;
     header.piece = 3;
+    header.brief = true;
     header.size = 2 * PIECE;
     len = lay_out(&header, 1, PIECE, bytes);
     memcpy(bytes + SEGMENT, bytes, SEGMENT);
@@ -610,7 +700,9 @@ int main(void)
         cmocka_unit_test(gate_hash_is_siphash),
         cmocka_unit_test(gate_takes_its_own_tokens_only),
         cmocka_unit_test(packet_is_read_as_written),
+        cmocka_unit_test(piece_is_read_as_written),
         cmocka_unit_test(packet_that_cannot_be_is_refused),
+        cmocka_unit_test(piece_that_cannot_be_is_refused),
         cmocka_unit_test(train_is_written_as_its_packets),
         cmocka_unit_test(train_is_read_as_written),
         cmocka_unit_test(train_ends_where_a_header_differs),

@@ -275,9 +275,9 @@ static void garbage_is_survived(void **state)
             bytes[j] = (uint8_t)random();
         if (i % 3 && count > 60) {
             bytes[0] = 0xA7;
-            bytes[1] = (uint8_t)(0x10 | random() % 9);
+            bytes[1] = (uint8_t)(0x20 | random() % 10);
             bytes[2] = 0;
-            bytes[3] &= 3;
+            bytes[3] &= 15;
         }
         if (i % 7 == 0)
             memcpy(bytes, (uint8_t[]){2, 3}, 2);
@@ -338,7 +338,7 @@ static void flood_of_openings_makes_no_session(void **state)
 {
     struct sockaddr_in addr;
     size_t len = sizeof(addr), answered = 0;
-    uint8_t open[256] = {0xA7, 0x10}, answer[2000];
+    uint8_t open[256] = {0xA7, 0x20}, answer[2000];
 
     ends_open(&packets);
     assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
@@ -372,18 +372,22 @@ enum {
     TOKEN_AT = 56,
     TOKEN_BYTES = 24,
     HEADER_BYTES = 56,
+    BRIEF_BYTES = 24,
 };
 
 enum {
     OPEN,
     TOKEN,
     ACCEPT,
-    RESET = 6
+    DATA,
+    ACK,
+    RESET = 6,
+    PIECE = 8
 }; /* types */
 
 static void put_open(int fd, const struct sockaddr_in *to, uint8_t id, const uint8_t *token)
 {
-    uint8_t open[OPEN_BYTES] = {0xA7, 0x10 | OPEN};
+    uint8_t open[OPEN_BYTES] = {0xA7, 0x20 | OPEN};
 
     open[23] = id;
     if (token)
@@ -441,7 +445,7 @@ static void another_address_is_no_proof(void **state)
 {
     struct sockaddr_in addr;
     size_t len = sizeof(addr);
-    uint8_t token[TOKEN_BYTES], bytes[OPEN_BYTES], reset[HEADER_BYTES] = {0xA7, 0x10 | RESET};
+    uint8_t token[TOKEN_BYTES], bytes[OPEN_BYTES], reset[HEADER_BYTES] = {0xA7, 0x20 | RESET};
     int owner = socket(AF_INET, SOCK_DGRAM, 0), other = socket(AF_INET, SOCK_DGRAM, 0);
 
     ends_open(&packets);
@@ -469,6 +473,44 @@ static void another_address_is_no_proof(void **state)
     ends_close();
 }
 
+/* A piece names no session of its sender's, so it is answered only where one has it. */
+static void a_piece_of_no_session_is_not_answered(void **state)
+{
+    struct sockaddr_in addr;
+    size_t len = sizeof(addr);
+    uint8_t token[TOKEN_BYTES], bytes[OPEN_BYTES];
+    uint8_t data[HEADER_BYTES + 8] = {0xA7, 0x20 | DATA};
+    uint8_t piece[BRIEF_BYTES + 100] = {0xA7, 0x20 | PIECE, 0, 1}; /* acknowledge at once */
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    ends_open(&packets);
+    assert_int_equal(fi_getname(&b.ep->fid, &addr, &len), 0);
+    piece[15] = 99; /* to */
+    piece[20] = 1;
+    piece[21] = 2;
+    piece[23] = 100; /* bytes of each */
+    put(fd, &addr, piece, sizeof(piece));
+    pause_ms(50);
+    drive();
+    assert_int_equal(recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT), -1);
+    data[15] = 99;
+    data[23] = 1; /* from */
+    data[53] = 1; /* pieces */
+    put(fd, &addr, data, sizeof(data));
+    assert_true(get_type(fd, 1, RESET, bytes));
+    assert_int_equal(bytes[23], 99);
+    put_open(fd, &addr, 1, NULL);
+    assert_true(get_type(fd, 1, TOKEN, bytes));
+    memcpy(token, bytes + TOKEN_AT, TOKEN_BYTES);
+    put_open(fd, &addr, 1, token);
+    assert_true(get_type(fd, 1, ACCEPT, bytes));
+    memcpy(piece + 8, bytes + 16, 8);
+    put(fd, &addr, piece, sizeof(piece));
+    assert_true(get_type(fd, 1, ACK, bytes));
+    close(fd);
+    ends_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +523,7 @@ int main(void)
         cmocka_unit_test(flood_of_openings_makes_no_session),
         cmocka_unit_test(replayed_opening_changes_nothing),
         cmocka_unit_test(another_address_is_no_proof),
+        cmocka_unit_test(a_piece_of_no_session_is_not_answered),
     };
 
     setenv("FI_LOG_LEVEL", "warn", 1); /* before it is read */
