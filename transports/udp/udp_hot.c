@@ -2,6 +2,7 @@
 #include "transports/udp/udp_hot.h"
 
 #include <errno.h>
+#include <netinet/udp.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -63,10 +64,23 @@ void udp_hot_note(struct udp_ep *ep, const struct sockaddr *to)
         make_hot(ep, to);
 }
 
+bool udp_hot_cut(struct udp_hot *hot, size_t cut)
+{
+    int bytes = (int)cut;
+
+    if (setsockopt(hot->sock.fd, SOL_UDP, UDP_SEGMENT, &bytes, sizeof(bytes)))
+        return false;
+    hot->cut = (uint16_t)cut;
+    return true;
+}
+
+/* Where a cut is longer than the path takes, some kernels refuse lone datagrams, too. */
 void udp_hot_cool(struct udp_hot *hot)
 {
     hot->peer.sa.sa_family = AF_UNSPEC;
     hot->row = 0;
+    if (hot->cut)
+        udp_hot_cut(hot, 0);
 }
 
 /* ---- Reading ---- */

@@ -29,6 +29,7 @@ struct udp_hot {
     union addr last;        /* whom lone datagrams went to that did not leave by it */
     unsigned row;           /* how many in a row */
     bool refused;           /* by the kernel: not tried again */
+    uint16_t cut;           /* what is longer the kernel cuts to datagrams of so many bytes; or 0 */
     atomic_int errors;      /* the socket, for who reads errors without a lock; -1 */
     /* The sender of what comes by the socket. Datagrams of others may be in it that the kernel gave
      * to it before it was connected, so senders are asked for until many in a row had the same. */
@@ -57,6 +58,14 @@ static inline bool udp_hot_is(const struct udp_hot *hot, const struct sockaddr *
 void udp_hot_note(struct udp_ep *ep, const struct sockaddr *to);
 /* Nothing leaves by the socket any more: a call of it was refused, so the main one is asked. */
 void udp_hot_cool(struct udp_hot *hot);
+/* The socket cuts so from now on, without a word of each call. False: the kernel refuses. */
+bool udp_hot_cut(struct udp_hot *hot, size_t cut);
+/* A lone datagram of so many bytes is to leave by it. */
+static inline void udp_hot_spare(struct udp_hot *hot, size_t len)
+{
+    if (__builtin_expect(hot->cut && len > hot->cut, 0))
+        udp_hot_cut(hot, 0);
+}
 /* Which of the two sockets is to be read: sets the one that is first, and the second or NULL. */
 void udp_hot_order(struct udp_ep *ep, struct udp_socket **first, struct udp_socket **second);
 /* Is the sender of the next datagram of sock known, without the kernel saying so? */

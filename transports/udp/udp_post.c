@@ -150,6 +150,7 @@ static int send_plainly(struct udp_ep *ep, const struct op *op, const struct soc
 /* By the socket of the hot peer; the main one says whether what that is refused for is so. */
 static inline int send_hot(struct udp_ep *ep, const struct op *op, const struct sockaddr *to)
 {
+    udp_hot_spare(&ep->hot, op->len);
     if (__builtin_expect(call_kernel(ep, op, NULL) >= 0, 1)) {
         udp_refusal_taken(&ep->refusal, op->len);
         return 0;

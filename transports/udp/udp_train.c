@@ -40,9 +40,17 @@ static struct train gather(struct udp_ep *ep, const struct train *train, struct 
     return gathered;
 }
 
+/* By the socket of the hot peer, whose trains have one length most of the time: a call of few
+ * arguments takes the kernel 0.15 us less than a note of the length with each. */
+static ssize_t call_for_hot(struct udp_hot *hot, const struct train *train)
+{
+    if (train->segment != hot->cut && !udp_hot_cut(hot, train->segment))
+        return -1;
+    return send(hot->sock.fd, train->iov->iov_base, train->iov->iov_len, MSG_DONTWAIT);
+}
+
 /* By the main socket; to NULL: by that of the hot peer. */
-static ssize_t call_kernel(const struct udp_ep *ep, const struct train *train,
-                           const struct sockaddr *to)
+static ssize_t call_kernel(struct udp_ep *ep, const struct train *train, const struct sockaddr *to)
 {
     uint16_t segment = (uint16_t)train->segment;
     union cut cut;
@@ -55,6 +63,8 @@ static ssize_t call_kernel(const struct udp_ep *ep, const struct train *train,
         .msg_controllen = sizeof(cut.bytes),
     };
 
+    if (!to && train->count == 1)
+        return call_for_hot(&ep->hot, train);
     memset(&cut, 0, sizeof(cut));
     cut.header.cmsg_level = SOL_UDP;
     cut.header.cmsg_type = UDP_SEGMENT;

@@ -265,3 +265,27 @@ void exchange_few(void)
     expect(b.rx, in, NULL);
     expect(a.tx, out, NULL);
 }
+
+/* ---- Trains ---- */
+
+int ask_train_port(struct end *end, const struct fid_ep *of, struct train_port *port)
+{
+    size_t len = sizeof(*port);
+
+    *port = (struct train_port){.of = of};
+    return fi_getopt(&end->ep->fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, &len);
+}
+
+int set_train_port(struct end *end, const struct train_port *port, size_t len)
+{
+    return fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, len);
+}
+
+struct train_port train_port_of(struct end *end)
+{
+    struct train_port port;
+
+    assert_int_equal(ask_train_port(end, end->ep, &port), 0);
+    assert_non_null(port.send);
+    return port;
+}

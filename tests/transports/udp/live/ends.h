@@ -19,6 +19,8 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include "../../../../core/base/seam.h"
+
 struct end;
 
 struct options {
@@ -81,5 +83,13 @@ void send_flags(struct end *from, fi_addr_t to, const void *buf, size_t len, uin
 
 void fill(void *buf, size_t len, unsigned seed);
 void check_filled(const void *buf, size_t len, unsigned seed);
+
+/* ---- Trains (OPT_TRAINS) ---- */
+
+/* As the layer of that endpoint asks for its port, and sets it: an error, or 0. */
+int ask_train_port(struct end *end, const struct fid_ep *of, struct train_port *port);
+int set_train_port(struct end *end, const struct train_port *port, size_t len);
+/* That of the layer right above. */
+struct train_port train_port_of(struct end *end);
 
 #endif

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trains (OPT_TRAINS of core/base/seam.h): many datagrams of one length that leave by one call, and
- * that come to the upper as they lie. */
+/* Trains (OPT_TRAINS of core/base/seam.h): many datagrams of one length that leave by one call. */
 #include "../../../support/mmsg.h"
 #include "ends.h"
 
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../../../core/base/seam.h"
-
 enum {
-    BUFFER = 96 << 10, /* holds more than a read brings */
-    BUFFERS = 48,
-    ROOM = 2000, /* of a plain receive */
-    MANY = 64,   /* datagrams that wait at once: enough for the kernel to put them together */
-    HEAT = 200,  /* datagrams in a row: more than make a peer hot */
-    WARM_LEN = 10,
-    SHORT_TRAINS = 60,
-    DATAGRAMS = 20000,
-    LEAST = 100,          /* of a buffer's rest */
-    LEAST_BUFFER = 24000, /* two take any train */
+    BUFFER = 96 << 10, /* holds more than a train */
+    ROOM = 2000,       /* of a plain receive */
+    HEAT = 200,        /* datagrams in a row: more than make a peer hot */
 };
 
-static char out[BUFFER], in[64][ROOM], buffers[BUFFERS][BUFFER];
+static char out[BUFFER], in[64][ROOM];
 
 /* ---- Stand before the kernel's ---- */
 
-static unsigned trains_left, unnamed; /* calls that say how long datagrams are; without a peer */
+static unsigned trains_left, unnamed; /* calls that send several datagrams; without a peer */
 static int refuse, refuse_unnamed;    /* an errno, once */
 static bool hold_batches;
+static unsigned cuts; /* calls that say how long datagrams are from now on, */
+static size_t cut;    /* and how long that is */
+
+static bool fails(int *error)
+{
+    errno = *error;
+    *error = 0;
+    return errno;
+}
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
@@ -42,11 +42,30 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
         return syscall(SYS_sendmsg, fd, message, flags);
     trains_left++;
     unnamed += !message->msg_name;
-    if (!*error)
-        return syscall(SYS_sendmsg, fd, message, flags);
-    errno = *error;
-    *error = 0;
-    return -1;
+    return fails(error) ? -1 : syscall(SYS_sendmsg, fd, message, flags);
+}
+
+ssize_t send(int fd, const void *bytes, size_t len, int flags)
+{
+    if (cut && len > cut) {
+        trains_left++;
+        unnamed++;
+        if (fails(refuse_unnamed ? &refuse_unnamed : &refuse))
+            return -1;
+    }
+    return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+    int bytes = 0;
+
+    if (level == SOL_UDP && name == UDP_SEGMENT) {
+        memcpy(&bytes, value, sizeof(bytes));
+        cut = (size_t)bytes;
+        cuts++;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
 }
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, mmsg_flags flags)
@@ -62,32 +81,12 @@ static int setup(void **state)
     trains_left = unnamed = 0;
     refuse = refuse_unnamed = 0;
     hold_batches = false;
+    cuts = 0;
+    cut = 0;
     return 0;
 }
 
 /* ---- The option ---- */
-
-static int ask_port(struct end *end, const struct fid_ep *of, struct train_port *port)
-{
-    size_t len = sizeof(*port);
-
-    *port = (struct train_port){.of = of};
-    return fi_getopt(&end->ep->fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, &len);
-}
-
-static int set_port(struct end *end, const struct train_port *port, size_t len)
-{
-    return fi_setopt(&end->ep->fid, FI_OPT_ENDPOINT, OPT_TRAINS, port, len);
-}
-
-static struct train_port port_of(struct end *end)
-{
-    struct train_port port;
-
-    assert_int_equal(ask_port(end, end->ep, &port), 0);
-    assert_non_null(port.send);
-    return port;
-}
 
 static void none_comes(void *arg, void *context, uint64_t flags, const struct train *train,
                        uint64_t notes)
@@ -100,10 +99,10 @@ static void set_wrong_ones(struct end *end)
 {
     struct train_port port = {.of = b.ep == end->ep ? a.ep : NULL, .came = none_comes};
 
-    assert_int_equal(set_port(end, &port, sizeof(port)), -FI_ENOPROTOOPT);
+    assert_int_equal(set_train_port(end, &port, sizeof(port)), -FI_ENOPROTOOPT);
     port.of = end->ep;
-    assert_int_equal(set_port(end, &port, sizeof(port) - 1), -FI_EINVAL);
-    assert_int_equal(set_port(end, &port, sizeof(port) + 1), -FI_EINVAL);
+    assert_int_equal(set_train_port(end, &port, sizeof(port) - 1), -FI_EINVAL);
+    assert_int_equal(set_train_port(end, &port, sizeof(port) + 1), -FI_EINVAL);
 }
 
 static void is_for_the_layer_right_above(void **state)
@@ -112,17 +111,17 @@ static void is_for_the_layer_right_above(void **state)
     size_t len = sizeof(port) - 1;
 
     ends_open(&(struct options){.prepare = set_wrong_ones});
-    assert_int_equal(ask_port(&a, b.ep, &port), -FI_ENOPROTOOPT);
-    assert_int_equal(ask_port(&a, NULL, &port), -FI_ENOPROTOOPT);
+    assert_int_equal(ask_train_port(&a, b.ep, &port), -FI_ENOPROTOOPT);
+    assert_int_equal(ask_train_port(&a, NULL, &port), -FI_ENOPROTOOPT);
     port.of = a.ep;
     assert_int_equal(fi_getopt(&a.ep->fid, FI_OPT_ENDPOINT, OPT_TRAINS, &port, &len), -FI_EINVAL);
-    assert_int_equal(ask_port(&a, a.ep, &port), 0);
+    assert_int_equal(ask_train_port(&a, a.ep, &port), 0);
     assert_non_null(port.send);
     port.came = none_comes;
-    assert_int_equal(set_port(&a, &port, sizeof(port)), -FI_EINVAL); /* it is enabled */
+    assert_int_equal(set_train_port(&a, &port, sizeof(port)), -FI_EINVAL); /* it is enabled */
     ends_close();
     ends_open(&(struct options){.spec = "noop;udp"});
-    assert_int_equal(ask_port(&a, a.ep, &port), -FI_ENOPROTOOPT);
+    assert_int_equal(ask_train_port(&a, a.ep, &port), -FI_ENOPROTOOPT);
     ends_close();
 }
 
@@ -174,7 +173,7 @@ static void arrive_as_datagrams(const struct options *options)
     struct train_port port;
 
     ends_open(options);
-    port = port_of(&a);
+    port = train_port_of(&a);
     exchange(&port, 40000, 1000);
     exchange(&port, 39001, 1000); /* the last has a byte */
     exchange(&port, 39999, 1000);
@@ -207,25 +206,63 @@ static void a_hot_peer_has_its_own_socket_for_them(void **state)
     struct train_port port;
 
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     heat();
     exchange(&port, 39001, 1000);
-    assert_int_equal(unnamed, 1);
-    exchange(&port, 20000, 500);
+    exchange(&port, 9001, 1000);
     assert_int_equal(unnamed, 2);
+    assert_int_equal(cuts, 1);
+    exchange(&port, 20000, 500);
+    assert_int_equal(unnamed, 3);
+    assert_int_equal(cuts, 2);
     refuse = EAGAIN; /* it stays hot */
     assert_int_equal(send_train(&port, a.peer, 5000, 1000), -FI_EAGAIN);
     exchange(&port, 39001, 1000);
-    assert_int_equal(unnamed, 4);
+    assert_int_equal(unnamed, 5);
+    assert_int_equal(cuts, 3);
     /* A train that its socket refuses leaves by the main one, and so do later ones. */
     refuse_unnamed = ECONNREFUSED;
     fill(out, 5000, 1);
     post_receives(&b, 5);
     assert_int_equal(send_train(&port, a.peer, 5000, 1000), 0);
     check_datagrams(&b, 0, 5000, 1000);
-    assert_int_equal(unnamed, 5);
+    assert_int_equal(unnamed, 6);
+    assert_int_equal(cut, 0);
     exchange(&port, 39001, 1000);
-    assert_int_equal(unnamed, 5);
+    assert_int_equal(unnamed, 6);
+    ends_close();
+}
+
+static void exchange_lone(size_t len)
+{
+    fill(out, len, (unsigned)len);
+    receive(&b, in[0], ROOM);
+    send_to(&a, a.peer, out, len);
+    assert_int_equal(expect(b.rx, in[0], NULL).len, len);
+    assert_memory_equal(in[0], out, len);
+    expect_nothing(b.rx);
+    expect(a.tx, out, NULL);
+}
+
+/* A socket that cuts what is longer than a train's datagrams cuts no lone one. */
+static void a_lone_datagram_is_not_cut(void **state)
+{
+    struct train_port port;
+
+    ends_open(&(struct options){0});
+    port = train_port_of(&a);
+    heat();
+    for (int i = 0; i < 3; i++) {
+        exchange(&port, 39001, 1000);
+        exchange_lone(900);
+        exchange_lone(1000);
+        assert_int_equal(cut, 1000);
+        exchange_lone(1001);
+        assert_int_equal(cut, 0);
+        exchange_lone(1900);
+        assert_int_equal(cuts, 2 * i + 2);
+    }
+    assert_int_equal(unnamed, 3);
     ends_close();
 }
 
@@ -241,7 +278,7 @@ static void a_train_may_be_put_together_in_the_lowers_memory(void **state)
     struct train train = {.iov = &iov, .count = 1, .len = 9001, .segment = 1000};
 
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     train.peer = a.peer;
     fill(out, 9001, 1);
     for (int held = 0; held < 2; held++) {
@@ -278,7 +315,7 @@ static void datagrams_that_wait_leave_before_it(void **state)
     struct train_port port;
 
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     post_receives(&b, 8);
     fill(out, 4500, 3);
     for (int i = 0; i < 3; i++) {
@@ -304,17 +341,17 @@ static void where_nothing_cuts_there_are_none(void **state)
     struct train_port port;
 
     ends_open(&(struct options){.spec = "udp(gso=no)"});
-    assert_int_equal(ask_port(&a, a.ep, &port), 0);
+    assert_int_equal(ask_train_port(&a, a.ep, &port), 0);
     assert_null(port.send);
     ends_close();
     /* The kernel may say so only when it is asked to. */
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     refuse = EIO;
     assert_int_equal(send_train(&port, a.peer, 5000, 1000), -FI_ENOSYS);
     assert_int_equal(send_train(&port, a.peer, 5000, 1000), -FI_ENOSYS);
     assert_int_equal(trains_left, 1);
-    assert_int_equal(ask_port(&a, a.ep, &port), 0);
+    assert_int_equal(ask_train_port(&a, a.ep, &port), 0);
     assert_null(port.send);
     ends_close();
 }
@@ -325,7 +362,7 @@ static void one_that_does_not_leave_says_why(void **state)
     struct train_port port;
 
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     assert_int_equal(send_train(&port, a.peer + 1, 5000, 1000), -FI_EINVAL);
     assert_int_equal(send_train(&port, FI_ADDR_UNSPEC, 5000, 1000), -FI_EINVAL);
     assert_int_equal(trains_left, 0);
@@ -347,7 +384,7 @@ static void the_end_of_an_earlier_datagram_is_no_end_of_it(void **state)
     fi_addr_t gone;
 
     ends_open(&(struct options){0});
-    port = port_of(&a);
+    port = train_port_of(&a);
     end_open(&dead, &(struct options){0});
     gone = introduce(&a, &dead);
     end_close(&dead);
@@ -360,363 +397,6 @@ static void the_end_of_an_earlier_datagram_is_no_end_of_it(void **state)
     ends_close();
 }
 
-/* ---- Trains that come ---- */
-
-/* Each datagram begins with its number. */
-static size_t lens[DATAGRAMS];
-static unsigned char seen[DATAGRAMS];
-static uint32_t sent;
-static fi_addr_t sender; /* of trains */
-static unsigned came, by_train, strangers, given_back;
-static struct {
-    unsigned count; /* so many came */
-    void *context;
-    const void *bytes;
-    size_t len, segment;
-    uint64_t flags, notes;
-} last;
-
-static void take_datagram(const char *bytes, size_t len)
-{
-    uint32_t number;
-
-    assert_true(len >= sizeof(number));
-    memcpy(&number, bytes, sizeof(number));
-    assert_true(number < sent);
-    assert_int_equal(seen[number]++, 0);
-    assert_int_equal(len, lens[number]);
-    check_filled(bytes + sizeof(number), len - sizeof(number), number);
-    came++;
-}
-
-static void is_in_its_buffer(void *context, const char *bytes, size_t len)
-{
-    size_t i = (size_t)((char *)context - buffers[0]) / BUFFER;
-
-    assert_true(i < BUFFERS);
-    assert_ptr_equal(context, buffers[i]);
-    assert_true(bytes >= buffers[i] && bytes + len <= buffers[i] + BUFFER);
-}
-
-static void train_came(void *arg, void *context, uint64_t flags, const struct train *train,
-                       uint64_t notes)
-{
-    const char *bytes = train->bytes;
-
-    assert_ptr_equal(arg, &b);
-    assert_int_equal(train->peer, sender);
-    assert_null(train->iov);
-    assert_true(train->segment && train->len > train->segment);
-    assert_int_equal(flags & ~(uint64_t)FI_MULTI_RECV, FI_MSG | FI_RECV);
-    given_back += (flags & FI_MULTI_RECV) != 0;
-    is_in_its_buffer(context, bytes, train->len);
-    for (size_t at = 0; at < train->len; at += train->segment) {
-        size_t left = train->len - at;
-
-        take_datagram(bytes + at, left < train->segment ? left : train->segment);
-    }
-    by_train += (unsigned)((train->len + train->segment - 1) / train->segment);
-    last.count++;
-    last.context = context;
-    last.bytes = bytes;
-    last.len = train->len;
-    last.segment = train->segment;
-    last.flags = flags;
-    last.notes = notes;
-}
-
-static void want_trains(struct end *end)
-{
-    const struct train_port port = {.of = end->ep, .came = train_came, .arg = &b};
-
-    if (end == &b)
-        assert_int_equal(set_port(end, &port, sizeof(port)), 0);
-}
-
-/* All completions that b has by now. */
-static void read_completions(void)
-{
-    struct fi_cq_tagged_entry entry;
-    fi_addr_t src;
-
-    while (fi_cq_readfrom(b.rx, &entry, 1, &src) == 1) {
-        given_back += (entry.flags & FI_MULTI_RECV) != 0;
-        if (!(entry.flags & FI_RECV))
-            continue;
-        is_in_its_buffer(entry.op_context, entry.buf, entry.len);
-        take_datagram(entry.buf, entry.len);
-        assert_true(src == sender || src == FI_ADDR_NOTAVAIL);
-        strangers += src == FI_ADDR_NOTAVAIL;
-    }
-}
-
-/* Until all that was sent has come. */
-static void take_all(void)
-{
-    for (long i = 0; came < sent; i++) {
-        read_completions();
-        if (i > 1000)
-            usleep(1000);
-        assert_true(i < 60000);
-    }
-    read_completions();
-    assert_int_equal(came, sent);
-}
-
-/* Datagrams of these lengths, end to end from out on, the last perhaps shorter. */
-static void number_datagrams(size_t len, size_t segment)
-{
-    for (size_t at = 0; at < len; at += segment, sent++) {
-        assert_true(sent < DATAGRAMS);
-        lens[sent] = len - at < segment ? len - at : segment;
-        memcpy(out + at, &sent, sizeof(sent));
-        fill(out + at + sizeof(sent), lens[sent] - sizeof(sent), sent);
-    }
-}
-
-static void post_train(struct train_port *port, fi_addr_t peer, size_t len, size_t segment)
-{
-    number_datagrams(len, segment);
-    assert_int_equal(send_train(port, peer, len, segment), 0);
-}
-
-static void post_lone(struct end *from, fi_addr_t peer, size_t len)
-{
-    number_datagrams(len, len);
-    send_flags(from, peer, out, len, FI_INJECT);
-}
-
-static void open_cold(struct options options)
-{
-    options.caps = FI_MULTI_RECV | FI_SOURCE;
-    options.min_multi_recv = LEAST;
-    sent = came = by_train = strangers = given_back = 0;
-    memset(seen, 0, sizeof(seen));
-    memset(&last, 0, sizeof(last));
-    ends_open(&options);
-    sender = b.peer;
-}
-
-/* So many wait that the kernel is asked to put together what comes from now on. */
-static void open_warm(struct options options)
-{
-    open_cold(options);
-    for (int i = 0; i < MANY; i++)
-        post_lone(&a, a.peer, WARM_LEN);
-    receive_multi(&b, buffers[0], BUFFER);
-    take_all();
-}
-
-static void drop_buffer(void)
-{
-    assert_int_equal(fi_cancel(&b.ep->fid, buffers[0]), 0);
-    expect_failure(b.rx, buffers[0], FI_ECANCELED);
-}
-
-static void a_train_comes_as_it_left(void **state)
-{
-    const uint32_t ecn = 1, notes = OPT_NOTES_ECN;
-    struct train_port port;
-
-    open_warm((struct options){.prepare = want_trains});
-    port = port_of(&a);
-    assert_int_equal(fi_setopt(&a.ep->fid, FI_OPT_ENDPOINT, OPT_ECN, &ecn, sizeof(ecn)), 0);
-    assert_int_equal(fi_setopt(&b.ep->fid, FI_OPT_ENDPOINT, OPT_NOTES, &notes, sizeof(notes)), 0);
-    by_train = 0;
-    for (size_t len = 20000; len > 19000; len -= 332) {
-        last.count = 0;
-        post_train(&port, a.peer, len, 1000);
-        take_all();
-        assert_int_equal(last.count, 1);
-        assert_ptr_equal(last.context, buffers[0]);
-        assert_int_equal(last.len, len);
-        assert_int_equal(last.segment, 1000);
-        assert_int_equal(last.flags, FI_MSG | FI_RECV);
-        assert_int_equal(OPT_NOTE_ECN(last.notes), ecn);
-    }
-    assert_int_equal(by_train, 20 * 3 + 20);
-    /* One alone is none. */
-    post_lone(&a, a.peer, 1000);
-    take_all();
-    assert_int_equal(last.count, 1);
-    ends_close();
-}
-
-static void the_train_that_ends_a_buffer_says_so(void **state)
-{
-    static const size_t left[] = {LEAST, LEAST - 1, 0};
-    struct train_port port;
-
-    open_warm((struct options){.prepare = want_trains});
-    port = port_of(&a);
-    drop_buffer();
-    for (int i = 0; i < 3; i++) {
-        receive_multi(&b, buffers[2 * i], 7500 + left[i]);
-        receive_multi(&b, buffers[2 * i + 1], 500);
-        last.count = given_back = 0;
-        post_train(&port, a.peer, 7500, 1000);
-        take_all();
-        assert_int_equal(last.count, 1);
-        assert_ptr_equal(last.bytes, buffers[2 * i]);
-        assert_int_equal(last.flags, FI_MSG | FI_RECV | (left[i] < LEAST ? FI_MULTI_RECV : 0));
-        assert_int_equal(given_back, left[i] < LEAST);
-        /* The buffer takes no more of them, or what it has room for. */
-        post_lone(&a, a.peer, LEAST);
-        take_all();
-        assert_int_equal(given_back, 1);
-        post_lone(&a, a.peer, left[i] < LEAST ? 400 : 500);
-        take_all();
-        assert_int_equal(given_back, 2);
-    }
-    ends_close();
-}
-
-static void each_says_who_sent_it(void **state)
-{
-    struct train_port port;
-    struct end third;
-    fi_addr_t there;
-
-    open_warm((struct options){.prepare = want_trains});
-    end_open(&third, &(struct options){0});
-    there = introduce(&third, &b);
-    sender = introduce(&b, &third);
-    port = port_of(&third);
-    assert_true(sender != b.peer);
-    post_train(&port, there, 7500, 1000);
-    take_all();
-    assert_int_equal(last.count, 1);
-    sender = b.peer;
-    port = port_of(&a);
-    post_train(&port, a.peer, 7500, 1000);
-    take_all();
-    assert_int_equal(last.count, 2);
-    end_close(&third);
-    ends_close();
-}
-
-/* Trains, lone datagrams and those of a stranger, of any length, until all buffers are used up. */
-static void any_datagrams(const char *spec, unsigned seed)
-{
-    struct train_port port, its;
-    struct end stranger;
-    fi_addr_t there;
-    unsigned used = 0;
-
-    print_message("seed %u\n", seed);
-    srandom(seed);
-    open_warm((struct options){.spec = spec, .prepare = want_trains});
-    end_open(&stranger, &(struct options){0});
-    there = introduce(&stranger, &b);
-    port = port_of(&a);
-    its = port_of(&stranger);
-    for (given_back = 0; used < BUFFERS - 3;) {
-        size_t segment = 8 + (size_t)(random() % 1400);
-        size_t len = segment * (size_t)(1 + random() % 30) + 4 + (size_t)random() % (segment - 4);
-        size_t room = random() % 2 ? BUFFER : LEAST_BUFFER + (size_t)(random() % 40000);
-
-        for (; used < given_back + 3; used++)
-            receive_multi(&b, buffers[used + 1], room);
-        switch (random() % 4) {
-        case 0: post_lone(&a, a.peer, segment); break;
-        case 1: post_train(&its, there, len, segment); break;
-        default: post_train(&port, a.peer, len, segment); break;
-        }
-        take_all();
-    }
-    end_close(&stranger);
-    ends_close();
-}
-
-static void every_datagram_comes_once(void **state)
-{
-    unsigned seed = getenv("WEFT_SEED") ? (unsigned)atoi(getenv("WEFT_SEED")) : 1;
-
-    any_datagrams("udp", seed);
-    assert_true(by_train > 0 && by_train < came - strangers);
-    assert_true(strangers > 0);
-}
-
-static void of_a_stranger_there_are_none(void **state)
-{
-    struct train_port port;
-    struct end stranger;
-    fi_addr_t there;
-
-    open_warm((struct options){.prepare = want_trains});
-    end_open(&stranger, &(struct options){0});
-    there = introduce(&stranger, &b);
-    port = port_of(&stranger);
-    last.count = 0;
-    post_train(&port, there, 7500, 1000);
-    take_all();
-    assert_int_equal(last.count, 0);
-    assert_int_equal(strangers, 8);
-    end_close(&stranger);
-    ends_close();
-}
-
-/* One after the other, each of which is too short for a look to bring many. */
-static void short_ones_are_found(void **state)
-{
-    struct train_port port;
-
-    open_cold((struct options){.prepare = want_trains});
-    receive_multi(&b, buffers[0], BUFFER);
-    port = port_of(&a);
-    for (int i = 0; i < SHORT_TRAINS && !by_train; i++) {
-        post_train(&port, a.peer, 2000, 600);
-        take_all();
-        if (i % 2 == 0)
-            continue;
-        post_lone(&a, a.peer, 600);
-        take_all();
-    }
-    assert_int_equal(by_train, 4);
-    ends_close();
-}
-
-/* Datagrams of one length that each is waited for, and short ones that come together. */
-static void others_are_none(void **state)
-{
-    struct train_port port;
-
-    open_cold((struct options){.prepare = want_trains});
-    receive_multi(&b, buffers[0], BUFFER);
-    port = port_of(&a);
-    for (int i = 0; i < SHORT_TRAINS; i++) {
-        post_lone(&a, a.peer, 600);
-        take_all();
-        post_train(&port, a.peer, 200, 60);
-        take_all();
-    }
-    post_train(&port, a.peer, 2000, 600);
-    take_all();
-    assert_int_equal(by_train, 0);
-    ends_close();
-}
-
-static void without_gro_there_are_none(void **state)
-{
-    unsigned seed = getenv("WEFT_SEED") ? (unsigned)atoi(getenv("WEFT_SEED")) : 1;
-
-    any_datagrams("udp(gro=no)", seed);
-    assert_int_equal(by_train, 0);
-}
-
-/* Each has its completion. */
-static void an_upper_that_takes_none_gets_datagrams(void **state)
-{
-    struct train_port port;
-
-    open_warm((struct options){0});
-    port = port_of(&a);
-    post_train(&port, a.peer, 7500, 1000);
-    take_all();
-    assert_int_equal(by_train, 0);
-    ends_close();
-}
-
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 
 int main(void)
@@ -725,20 +405,12 @@ int main(void)
         TEST(is_for_the_layer_right_above),
         TEST(a_train_arrives_as_datagrams),
         TEST(a_hot_peer_has_its_own_socket_for_them),
+        TEST(a_lone_datagram_is_not_cut),
         TEST(a_train_may_be_put_together_in_the_lowers_memory),
         TEST(datagrams_that_wait_leave_before_it),
         TEST(where_nothing_cuts_there_are_none),
         TEST(one_that_does_not_leave_says_why),
         TEST(the_end_of_an_earlier_datagram_is_no_end_of_it),
-        TEST(a_train_comes_as_it_left),
-        TEST(the_train_that_ends_a_buffer_says_so),
-        TEST(each_says_who_sent_it),
-        TEST(every_datagram_comes_once),
-        TEST(of_a_stranger_there_are_none),
-        TEST(short_ones_are_found),
-        TEST(others_are_none),
-        TEST(without_gro_there_are_none),
-        TEST(an_upper_that_takes_none_gets_datagrams),
     };
 
     return cmocka_run_group_tests_name("udp: trains", tests, NULL, NULL);
