@@ -169,6 +169,15 @@ static void take_limit(struct session *session, uint32_t told)
 
 /* ---- What has come ---- */
 
+/* Is the acknowledgement of another message that asked for it soon still to leave? One that the
+ * peer has not asked for is due later. */
+static bool asked_before(const struct session *session, uint64_t now,
+                         const struct arq_header *header)
+{
+    return session->ack_at && session->ack_at <= now + SOON &&
+           session->soon != (uint8_t)header->serial;
+}
+
 /* So many numbers up to this one have come: they are acknowledged with the next packet, at once, or
  * within ack_delay. */
 static void answer_later(struct session *session, uint64_t now, uint64_t number, unsigned count,
@@ -187,7 +196,7 @@ static void answer_later(struct session *session, uint64_t now, uint64_t number,
         session_untold(session) >= (train ? UNTOLD_TRAINS : 2))
         at = now;
     else if (header->flags & ARQ_ASKS)
-        at = session->ack_at && session->soon != (uint8_t)header->serial ? now : now + SOON;
+        at = asked_before(session, now, header) ? now : now + SOON;
     if (header->flags & ARQ_ASKS)
         session->soon = (uint8_t)header->serial;
     if (!session->ack_at || at < session->ack_at)

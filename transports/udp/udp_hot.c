@@ -9,7 +9,7 @@
 #include "transports/udp/udp_ep.h"
 
 enum {
-    HOT_ROW = 64, /* lone datagrams in a row that make a peer hot */
+    HOT_ROW = 64, /* lone datagrams and trains in a row that make a peer hot */
     ALONE = 32,   /* datagrams in a row after which the leader is looked at more often */
     LOOKS = 8,    /* of the leader then, for one of the other socket */
 };

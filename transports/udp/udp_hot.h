@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hot peer: the one that one lone datagram after the other goes to. It gets a socket of its
- * own, bound to the endpoint's address too and connected, so that the kernel looks up neither the
- * route of each datagram nor checks where it goes: a seventh of the time of a call that sends. The
- * peer's datagrams arrive there from then on, those of others at the endpoint's main socket; both
- * are read. The socket stays until the endpoint is closed, since datagrams may be in it; another
- * peer that becomes hot takes it over. Guarded by the endpoint's progress domain.
+ * The hot peer: the one that one lone datagram, or train, after the other goes to. It gets a socket
+ * of its own, bound to the endpoint's address too and connected, so that the kernel neither looks
+ * up the route of each datagram nor checks where it goes: a seventh of the time of a call that
+ * sends. The peer's datagrams arrive there from then on, those of others at the endpoint's main
+ * socket; both are read. The socket stays until the endpoint is closed, since datagrams may be in
+ * it; another peer that becomes hot takes it over. Guarded by the endpoint's progress domain.
  */
 #ifndef WEFT_UDP_HOT_H
 #define WEFT_UDP_HOT_H
@@ -26,7 +26,7 @@ enum {
 struct udp_hot {
     struct udp_socket sock; /* fd -1: there is none yet */
     union addr peer;        /* of what leaves by it; family 0: nothing does */
-    union addr last;        /* whom lone datagrams went to that did not leave by it */
+    union addr last;        /* whom those went to that did not leave by it */
     unsigned row;           /* how many in a row */
     bool refused;           /* by the kernel: not tried again */
     uint16_t cut;           /* what is longer the kernel cuts to datagrams of so many bytes; or 0 */
@@ -54,7 +54,7 @@ static inline bool udp_hot_is(const struct udp_hot *hot, const struct sockaddr *
     return udp_hot_same(to, &hot->peer);
 }
 
-/* A lone datagram has left for a peer that is not the hot one. It may be by now. */
+/* A lone datagram or a train has left for a peer that is not the hot one. It may be by now. */
 void udp_hot_note(struct udp_ep *ep, const struct sockaddr *to);
 /* Nothing leaves by the socket any more: a call of it was refused, so the main one is asked. */
 void udp_hot_cool(struct udp_hot *hot);

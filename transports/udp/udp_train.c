@@ -11,6 +11,7 @@
 #include "core/base/iov.h"
 #include "core/base/log.h"
 #include "transports/udp/udp_ep.h"
+#include "transports/udp/udp_group.h"
 
 enum {
     TRIES = 8 /* of a call that fails for what was sent before */
@@ -114,6 +115,8 @@ static ssize_t send_train(struct udp_ep *ep, const struct train *train, const st
     if (rc < 0)
         return refused(ep, train, errno);
     udp_refusal_taken(&ep->refusal, train->segment);
+    if (!udp_hot_is(&ep->hot, to) && !udp_group_is(train->peer))
+        udp_hot_note(ep, to);
     for (size_t at = 0; pcap_on(ep->main.flow) && at < train->len; at += train->segment)
         pcap_datagram(ep->main.flow, false, to, train->iov, train->count, at,
                       train->len - at < train->segment ? train->len - at : train->segment);

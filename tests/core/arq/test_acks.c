@@ -61,6 +61,31 @@ static void an_answer_acknowledges_a_train(void **state)
     close_lone(session);
 }
 
+/* A train that asks for nothing is before one that asks: the answer has its time all the same.
+ * Behind another that asks, the ACK leaves at once. */
+static void a_silent_train_before_it_hurries_no_ack(void **state)
+{
+    const struct arq_header trains[] = {
+        {.pieces = 50},
+        {.flags = ARQ_ASKS, .number = 50, .serial = 1, .pieces = 50},
+        {.flags = ARQ_ASKS, .number = 100, .serial = 2, .pieces = 50},
+    };
+    struct session *session = lone_session();
+    uint64_t next;
+
+    come(session, trains[0], 50, 3);
+    assert_true(session_run(session, SECOND, SECOND) == SECOND + config.ack_delay);
+    come(session, trains[1], 50, 3);
+    next = session_run(session, SECOND, SECOND);
+    assert_true(next > SECOND && next < SECOND + config.ack_delay);
+    assert_int_equal(left.acks, 0);
+    come(session, trains[2], 50, 3);
+    session_run(session, SECOND, SECOND);
+    assert_int_equal(left.acks, 1);
+    check_told(0, 150);
+    close_lone(session);
+}
+
 /* A part of the window at a time, the third to last, whose answer is in no other one's way, and the
  * last; whether they are one message or several. */
 static void trains_ask_for_a_part_of_the_window(void **state)
@@ -259,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trains_are_acknowledged_when_they_ask),
         cmocka_unit_test(an_answer_acknowledges_a_train),
+        cmocka_unit_test(a_silent_train_before_it_hurries_no_ack),
         cmocka_unit_test(trains_ask_for_a_part_of_the_window),
         cmocka_unit_test(a_last_piece_alone_asks),
         cmocka_unit_test(more_than_a_word_is_told_of),

@@ -233,6 +233,20 @@ static void a_hot_peer_has_its_own_socket_for_them(void **state)
     ends_close();
 }
 
+/* Where no lone datagram leaves, trains make a peer hot. */
+static void trains_make_a_peer_hot(void **state)
+{
+    struct train_port port;
+
+    ends_open(&(struct options){0});
+    port = train_port_of(&a);
+    for (int i = 0; i < HEAT && !unnamed; i++)
+        exchange(&port, 2500, 1000);
+    assert_int_equal(unnamed, 1);
+    assert_true(trains_left > 10);
+    ends_close();
+}
+
 static void exchange_lone(size_t len)
 {
     fill(out, len, (unsigned)len);
@@ -405,6 +419,7 @@ int main(void)
         TEST(is_for_the_layer_right_above),
         TEST(a_train_arrives_as_datagrams),
         TEST(a_hot_peer_has_its_own_socket_for_them),
+        TEST(trains_make_a_peer_hot),
         TEST(a_lone_datagram_is_not_cut),
         TEST(a_train_may_be_put_together_in_the_lowers_memory),
         TEST(datagrams_that_wait_leave_before_it),
