@@ -63,6 +63,11 @@ void session_expect_answer(struct session *session, uint64_t now);
 
 /* ---- session_pieces.c ---- */
 
+/* The lowest bits, one for each of so many pieces. */
+static inline uint64_t session_pieces_bits(unsigned count)
+{
+    return count >= ARQ_PIECES ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+}
 /* A piece has come. Returns false: nothing is kept of it, it must come again. *whole: bytes of the
  * message, whose last piece this was, until session_assembled; else NULL. */
 bool session_assemble(struct session *session, uint64_t serial, const struct arq_header *header,

@@ -143,7 +143,7 @@ static void cut(struct session *session, struct session_message *message)
     message->size = (uint16_t)(room < UINT16_MAX ? room : UINT16_MAX);
     message->pieces =
         message->len <= whole ? 1 : (uint16_t)((bytes + message->size - 1) / message->size);
-    message->unacked = message->pieces == 64 ? UINT64_MAX : (UINT64_C(1) << message->pieces) - 1;
+    message->unacked = session_pieces_bits(message->pieces);
     message->unsent = message->unacked;
 }
 
@@ -365,7 +365,7 @@ static void pieces_left(struct session *session, uint64_t now, uint64_t sent,
 
     flight_send_run(&session->traffic->flight, &packet, pieces,
                     (uint32_t)(len - (pieces - 1) * (size_t)packet.bytes));
-    message->unsent &= ~(UINT64_MAX >> (SERIAL_WORD - pieces) << header->piece);
+    message->unsent &= ~(session_pieces_bits(pieces) << header->piece);
     pace(session, now, packet.bytes, pieces);
     session_expect_answer(session, now);
     if (!header->brief)

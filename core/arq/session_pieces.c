@@ -4,11 +4,6 @@
 
 #include "core/arq/session_impl.h"
 
-static uint64_t all_pieces(unsigned count)
-{
-    return count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-}
-
 static struct session_assembly *find(struct session *session, uint64_t serial)
 {
     struct session_assembly *unused = NULL;
@@ -59,7 +54,7 @@ static bool begin(struct session_assembly *assembly, uint64_t serial,
     assembly->serial = serial;
     assembly->pieces = header->pieces;
     assembly->size = header->size;
-    assembly->missing = all_pieces(header->pieces);
+    assembly->missing = session_pieces_bits(header->pieces);
     assembly->len = 0;
     return true;
 }

@@ -339,7 +339,8 @@ void sim_restart(struct sim *sim, unsigned index)
     close_end(end);
     open_end(sim, end);
     end->session->open_at = UINT64_MAX;
-    memset(end->seen, 0, end->seen_count);
+    if (end->seen)
+        memset(end->seen, 0, end->seen_count);
 }
 
 void sim_send(struct sim *sim, unsigned index, uint64_t count, size_t size)
