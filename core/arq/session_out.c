@@ -459,7 +459,7 @@ static bool send_piece(struct session *session, uint64_t now, struct session_mes
 
     packet.more = follows(session, now, message, packet.len + packet.count);
     if (message->pieces > 1 && session->config->transmit_train && !session->timeouts &&
-        behind(session, message, 1) != BEHIND_MORE)
+        behind(session, message, 1) <= BEHIND_TRAIN)
         header.flags |= ARQ_ASKS;
     arq_header_put(&header, bytes);
     if (!session->config->transmit(session, &packet)) {
