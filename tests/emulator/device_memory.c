@@ -18,12 +18,12 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 enum {
     SIZE = 8 << 20,
     OFFSET = 65536, /* of the region in the file */
     HALF = SIZE / 2,
-    TURNS = 2000000,
 };
 
 static const size_t sizes[] = {1, 8, 300, 5000, 8800, 20000, 65536, 200000, 1048576, 3000001};
@@ -163,7 +163,7 @@ static int ended(struct end *end)
     struct fi_cq_err_entry error = {0};
     ssize_t rc = -FI_EAGAIN;
 
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         fi_cq_read(other->cq, NULL, 0);
         rc = fi_cq_read(end->cq, &entry, 1);
     }
@@ -184,7 +184,7 @@ static void send_from(const void *buf, size_t len, struct fid_mr *mr)
 {
     ssize_t rc = -FI_EAGAIN;
 
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         rc = fi_tsend(a.ep, buf, len, fi_mr_desc(mr), a.peer, 5, NULL);
         turn();
     }
@@ -278,7 +278,7 @@ static void segments_of_both_kinds(void **state)
     for (size_t i = 0; i < 30000; i++)
         host[0][i] = byte_of(1000 + i, 3);
     assert_int_equal(fi_trecvmsg(b.ep, &in, FI_COMPLETION), 0);
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         rc = fi_tsendmsg(a.ep, &out, FI_COMPLETION);
         turn();
     }
@@ -350,7 +350,7 @@ static void send_parts(const struct iovec *iov, void **desc, fi_addr_t dest, uin
         .msg_iov = iov, .desc = desc, .iov_count = PARTS, .addr = dest, .tag = 5};
     ssize_t rc = -FI_EAGAIN;
 
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         rc = fi_tsendmsg(a.ep, &msg, flags | FI_COMPLETION);
         turn();
     }
@@ -442,7 +442,7 @@ static void access_one(bool reads, size_t len, unsigned seed)
 
     fill(reads ? HALF : 0, len, seed);
     wipe(reads ? 0 : HALF, len);
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         rc = reads ? fi_read(a.ep, place(0), len, fi_mr_desc(a_device), a.peer, addr, key, NULL)
                    : fi_write(a.ep, place(0), len, fi_mr_desc(a_device), a.peer, addr, key, NULL);
         turn();
@@ -471,7 +471,7 @@ static void bytes_for_the_cpu_are_refused(void **state)
     ssize_t rc = -FI_EAGAIN;
 
     assert_int_equal(fi_sendmsg(a.ep, &msg, FI_INJECT), -FI_EOPNOTSUPP);
-    for (int i = 0; i < TURNS && rc == -FI_EAGAIN; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
         rc = fi_atomic(a.ep, place(0), 1, desc, a.peer, (uintptr_t)place(HALF), key, FI_UINT64,
                        FI_SUM, NULL);
         turn();

@@ -16,6 +16,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 #include "ask.h"
 
@@ -25,7 +26,6 @@ enum {
     KNOWN = HOSTS / 2, /* of them: inserted at once */
     MESSAGES = 20,     /* to each host, and from it */
     LARGE = 200000,
-    TURNS = 200000,
 };
 
 static const size_t sizes[] = {8, 20000, LARGE, 3000};
@@ -209,7 +209,7 @@ static void all_hosts_are_served(void **state)
         insert(&hosts[i]);
     for (int i = 0; i < HOSTS; i++)
         assert_int_equal(write(hosts[i].in, own.name, NAME), NAME);
-    for (int i = 0; i < TURNS && !over; i++)
+    for (struct patience p = {0}; patience_lasts(&p) && !over;)
         over = serve(hosts);
     if (!over)
         for (int i = 0; i < HOSTS; i++)

@@ -16,11 +16,11 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 #include "ask.h"
 
 enum {
-    TURNS = 2000000,
     MESSAGES = 24,
 };
 
@@ -176,7 +176,7 @@ static void exchange(uint64_t flags)
             memset(side->in[j], 0, sizes[j % SIZES]);
         }
     }
-    for (int i = 0; i < TURNS && !all; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && !all;) {
         bool first = turn(&sides[0], flags);
 
         all = turn(&sides[1], flags) && first;
@@ -260,7 +260,7 @@ static void accesses_wait_for_packets(void **state)
         fill(memories[i].read, LARGE, i);
         fill(memories[i].put, LARGE, 4 + i);
     }
-    for (int i = 0; i < TURNS && !all; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && !all;) {
         bool first = access_turn(0);
 
         all = access_turn(1) && first;

@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
 #include "end.h"
+#include "patience.h"
 
 enum {
     CONTEXTS = 2,
@@ -22,7 +22,6 @@ enum {
     MESSAGES = 300,
     LARGE = 200000, /* more than a packet */
     EVERY = 50,     /* so manyth messages are large */
-    PATIENCE_S = 120,
 };
 
 struct side {
@@ -132,12 +131,12 @@ static size_t length(int message)
 static bool reach(struct player *player, unsigned sent, unsigned received)
 {
     struct fi_cq_tagged_entry entry;
-    time_t deadline = time(NULL) + PATIENCE_S;
+    struct patience patience = {0};
 
     while (player->sent < sent || player->received < received) {
         ssize_t rc = fi_cq_read(player->cq, &entry, 1);
 
-        if ((rc < 0 && rc != -FI_EAGAIN) || time(NULL) > deadline)
+        if ((rc < 0 && rc != -FI_EAGAIN) || !patience_lasts(&patience))
             return false;
         if (rc != 1)
             continue;

@@ -12,6 +12,7 @@
 #include <rdma/fi_collective.h>
 #include <rdma/fi_trigger.h>
 
+#include "../../support/patience.h"
 #include "reports.h"
 
 /* Every class: the call is reported, answered, and does not reach what was freed. */
@@ -239,7 +240,7 @@ static struct fid_mc *joined(struct pair *pair, struct fid_eq *eq)
     assert_int_equal(fi_av_set(pair->av, &attr, &set, NULL), 0);
     assert_int_equal(fi_av_set_addr(set, &address), 0);
     assert_int_equal(fi_join_collective(pair->ep[0], address, set, 0, &mc, NULL), 0);
-    for (int i = 0; i < 1000000 && rc <= 0; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && rc <= 0;) {
         fi_cq_read(pair->cq, NULL, 0);
         rc = fi_eq_read(eq, &event, &entry, sizeof(entry), 0);
     }

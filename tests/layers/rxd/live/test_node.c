@@ -9,10 +9,10 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 enum {
     LEN = 100000,
-    TURNS = 10000000,
     TRIES = 50 /* of services that others may have */
 };
 
@@ -73,8 +73,8 @@ static void pass(struct end *from, fi_addr_t to, struct end *at, size_t len)
     assert_int_equal(fi_trecv(at->ep, in, len, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
     while (fi_tsend(from->ep, out, len, NULL, to, 1, out) == -FI_EAGAIN)
         fi_cq_read(at->cq, NULL, 0);
-    for (int turns = 0; ended < 2; turns++) {
-        assert_true(turns < TURNS);
+    for (struct patience p = {0}; ended < 2;) {
+        assert_true(patience_lasts(&p));
         ended += fi_cq_read(from->cq, &entry, 1) == 1;
         ended += fi_cq_read(at->cq, &entry, 1) == 1;
     }

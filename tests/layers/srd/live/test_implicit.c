@@ -20,11 +20,11 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 enum {
     SENDERS = 6,
     ROUNDS = 5,
-    TURNS = 200000,
     SEVERAL = 40000, /* bytes of a message of several packets */
     LARGE = 200000,  /* of one that is asked for */
 };
@@ -72,7 +72,7 @@ static fi_addr_t both(struct end *from, struct end *to)
     fi_addr_t source = 0, none;
     bool sent = false, came = false;
 
-    for (int i = 0; i < TURNS && !(sent && came); i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && !(sent && came);) {
         sent = sent || take(from, &none);
         came = came || take(to, &source);
     }
@@ -139,7 +139,7 @@ static void a_message_that_waits_keeps_its_sender(void **state)
     memset(in, 0, SEVERAL);
     assert_int_equal(fi_trecv(a.ep, in, SEVERAL, NULL, first, 2, 0, NULL), 0);
     source = FI_ADDR_NOTAVAIL;
-    for (int i = 0; i < TURNS && source == FI_ADDR_NOTAVAIL; i++)
+    for (struct patience p = {0}; patience_lasts(&p) && source == FI_ADDR_NOTAVAIL;)
         take(&a, &source);
     assert_int_equal(source, first);
     for (int i = 0; i < SEVERAL; i++)
@@ -203,19 +203,19 @@ static void accesses_go_on(void **state)
             bool ended = false;
 
             memset(out, round * SENDERS + i + 1, SEVERAL);
-            for (int j = 0; j < TURNS && rc == -FI_EAGAIN; j++) {
+            for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;) {
                 rc = fi_write(senders[i].ep, out, SEVERAL, NULL, senders[i].peer, (uintptr_t)in,
                               fi_mr_key(mr), NULL);
                 fi_cq_read(senders[i].cq, NULL, 0);
                 fi_cq_read(a.cq, NULL, 0);
             }
             assert_int_equal(rc, 0);
-            for (int j = 0; j < TURNS && !ended; j++) {
+            for (struct patience p = {0}; patience_lasts(&p) && !ended;) {
                 ended = take(&senders[i], &none);
                 fi_cq_read(a.cq, NULL, 0);
             }
             assert_true(ended);
-            for (int j = 0; j < TURNS && memcmp(in, out, SEVERAL); j++)
+            for (struct patience p = {0}; patience_lasts(&p) && memcmp(in, out, SEVERAL);)
                 fi_cq_read(a.cq, NULL, 0);
             assert_memory_equal(in, out, SEVERAL);
         }

@@ -20,6 +20,7 @@
 #include "layers/srd/srd_wire.h"
 #include "tests/support/end.h"
 #include "tests/support/heap.h"
+#include "tests/support/patience.h"
 
 enum {
     IDLE = 100000,
@@ -142,7 +143,7 @@ static void exchange(struct fid_ep *from, struct fid_cq *from_cq, fi_addr_t to, 
 
     assert_int_equal(fi_recv(ep, memory, 1, fi_mr_desc(mr), FI_ADDR_UNSPEC, NULL), 0);
     assert_int_equal(fi_send(from, memory + 1, 1, fi_mr_desc(mr), to, NULL), 0);
-    for (int i = 0; i < 100000 && ended < 2; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && ended < 2;) {
         ended += fi_cq_read(from_cq, &entry, 1) == 1;
         ended += fi_cq_read(cq, &entry, 1) == 1;
     }
@@ -188,7 +189,7 @@ static void talk(struct talker *talker)
     assert_int_equal(fi_recv(a.ep, &in, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
     assert_int_equal(
         fi_send(talker->ep, talker->out, talker->len, fi_mr_desc(mr), first.peer, NULL), 0);
-    for (int i = 0; i < 100000 && (ended < 2 || !received); i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && (ended < 2 || !received);) {
         received += fi_cq_read(a.cq, &entry, 1) == 1;
         ended += fi_cq_read(talker->cq, &entry, 1) == 1;
     }

@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <unistd.h>
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -24,9 +25,9 @@
 #include <rdma/fi_tagged.h>
 
 #include "tests/support/end.h"
+#include "tests/support/patience.h"
 
 enum {
-    TURNS = 2000000,
     LARGE = 200000, /* bytes of a message that is asked for */
     TAG = 7,
 };
@@ -103,7 +104,8 @@ static int look(struct end *end)
 #define POST(call)                                                                                 \
     do {                                                                                           \
         ssize_t post_rc_;                                                                          \
-        for (int i_ = 0; (post_rc_ = (call)) == -FI_EAGAIN && i_ < TURNS; i_++) {                  \
+        for (struct patience p_ = {0};                                                             \
+             (post_rc_ = (call)) == -FI_EAGAIN && patience_lasts(&p_);) {                          \
             assert_int_equal(look(&a), 0);                                                         \
             assert_int_equal(look(&b), 0);                                                         \
         }                                                                                          \
@@ -113,7 +115,7 @@ static int look(struct end *end)
 /* Both have had so many completions, and no errors. */
 static void until(int of_a, int of_b)
 {
-    for (int i = 0; i < TURNS && (of_a || of_b); i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && (of_a || of_b);) {
         int from_a = look(&a), from_b = look(&b);
 
         assert_true(from_a >= 0 && from_b >= 0);
@@ -278,7 +280,7 @@ static void what_waits_for_the_closed_one_ends(void **state)
     talk(&a, &b, 8, true);
     POST(fi_tsend(a.ep, out, LARGE, NULL, a.peer, 99, out));
     open_next(&b);
-    for (int i = 0; i < TURNS && !ended; i++) {
+    for (struct patience p = {0}; patience_lasts(&p) && !ended;) {
         ended = look(&a);
         assert_int_equal(look(&b), 0);
     }
@@ -379,7 +381,11 @@ int main(int argc, char **argv)
         "srd;loop(shape=srd,seed=11)", "srd;udp(iface=lo)", "srd;uet(profile=ai-base,iface=lo)",
         "rxd;loop(shape=srd,seed=11)", "rxd;udp(iface=lo)", "rxd;uet(profile=ai-base,iface=lo)"};
     int failed = 0;
+    char port[8];
 
+    /* One of uet that other processes do not use, so that an address stays free between two. */
+    snprintf(port, sizeof(port), "%d", 20000 + getpid() % 10000);
+    setenv("FI_UET_PORT", port, 0);
     for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
         stack = argc > 1 ? argv[1] : stacks[i];
         if (is_there())
