@@ -3,7 +3,8 @@
  * The floor of datagrams: two UDP sockets, busy polling, nothing around them. They are not
  * connected, as an endpoint with many peers is not. Messages of a window leave in pieces that the
  * kernel cuts (UDP_SEGMENT) and are read as it puts them together (UDP_GRO); one that is longer
- * than a datagram is several.
+ * than a datagram is several. Nothing is sent again: of a window that the kernel's buffers may not
+ * hold the receiver grants a part at a time, by a datagram of a byte.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,6 +27,8 @@ enum {
     PIECE_BYTES = 65000, /* of datagrams that the kernel cuts */
     PIECE_MAX = 64,
     BUFFER_BYTES = 8 << 20, /* of the kernel */
+    AHEAD = 2 << 20,        /* bytes of a window that leave without a grant */
+    GRANT = 1 << 20,        /* bytes that one of the receiver's is for */
     LOOKS = 1 << 20,        /* in vain, between looks at the clock */
 };
 #define SILENCE UINT64_C(10000000000) /* ns: longer than a window, so that datagrams are lost */
@@ -34,6 +37,8 @@ struct datagram_state {
     int fd, side;
     struct sockaddr_in peer;
     size_t datagram; /* bytes of the longest that is not cut on its way */
+    size_t ahead;    /* bytes of the window that have left and were not granted */
+    size_t replies;  /* to it, still to come */
     struct bench_buffer buffer;
     struct bench_memory memory;
     struct iovec iov[PIECE_MAX];
@@ -90,10 +95,29 @@ static size_t chunk(const struct datagram_state *state, size_t left)
     return left < most ? left : most;
 }
 
+/* Bytes of datagrams that the kernel has put together count as apart. */
+static void take_replies(struct datagram_state *state)
+{
+    size_t count = recv_one(state, state->piece, sizeof state->piece);
+
+    state->replies -= count;
+    state->ahead -= state->ahead < count * GRANT ? state->ahead : count * GRANT;
+}
+
+/* Until so many bytes of the window may leave, too. Of one without grants all may. */
+static void await_grant(struct datagram_state *state, size_t len)
+{
+    while (state->replies > 1 && state->ahead + len > AHEAD)
+        take_replies(state);
+    state->ahead += len;
+}
+
 static void send_message(struct datagram_state *state, const char *data, size_t len)
 {
-    for (size_t at = 0; at < len; at += chunk(state, len - at))
+    for (size_t at = 0; at < len; at += chunk(state, len - at)) {
+        await_grant(state, chunk(state, len - at));
         send_one(state, data + at, chunk(state, len - at));
+    }
 }
 
 static void recv_message(struct datagram_state *state, char *data, size_t len)
@@ -137,6 +161,7 @@ static void send_window(struct datagram_state *state, const struct bench_window 
         header.msg_iovlen = left < most ? left : most;
         for (size_t i = 0; i < (size_t)header.msg_iovlen; i++)
             state->iov[i] = (struct iovec){bench_buffer_next(&state->buffer, window), window->size};
+        await_grant(state, header.msg_iovlen * window->size);
         while (sendmsg(state->fd, &header, MSG_DONTWAIT) < 0)
             if (errno != EAGAIN && errno != ENOBUFS)
                 bench_die("sendmsg: %s", strerror(errno));
@@ -145,26 +170,40 @@ static void send_window(struct datagram_state *state, const struct bench_window 
     set_cut(state, 0);
 }
 
+static size_t grants_of(const struct bench_window *window)
+{
+    size_t bytes = window->size * window->window;
+
+    return bytes > AHEAD ? bytes / GRANT : 0;
+}
+
 static void recv_window(struct datagram_state *state, const struct bench_window *window)
 {
-    size_t left = window->size * window->window;
+    size_t bytes = window->size * window->window, grants = grants_of(window), granted = 0;
+    const char grant = 0;
 
-    while (left)
-        left -= recv_one(state, state->piece, sizeof state->piece);
+    for (size_t at = 0; at < bytes;) {
+        at += recv_one(state, state->piece, sizeof state->piece);
+        for (; granted < grants && at >= (granted + 1) * GRANT; granted++)
+            send_one(state, &grant, 1);
+    }
 }
 
 static void run_windows(struct datagram_state *state, const struct bench_window *window)
 {
-    char reply = 0;
+    const char reply = 0;
 
     for (uint64_t done = 0; done < window->count; done += window->window) {
-        if (state->side == 1) {
-            send_window(state, window);
-            recv_one(state, &reply, 1);
-        } else {
+        if (state->side == 0) {
             recv_window(state, window);
             send_one(state, &reply, 1);
+            continue;
         }
+        state->ahead = 0;
+        state->replies = grants_of(window) + 1;
+        send_window(state, window);
+        while (state->replies)
+            take_replies(state);
     }
 }
 
