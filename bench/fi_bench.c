@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ enum {
     SIZES_MAX = 16,
     ADDRESS_BYTES = 256,
     WINDOWS_MAX = 501,
-    MESSAGES_MAX = 256 /* of a window */
+    MESSAGES_MAX = 256, /* of a window */
+    MINUTE_US = 60000000
 };
 
 /* Options of figures that have their own driver. */
@@ -422,15 +424,39 @@ static void parse_type(const char *text)
         bench_die("-e: '%s' is neither rdm nor dgram", text);
 }
 
-static void parse_tests(struct options *options, const char *text)
+static void parse_tests(struct options *options, char *text)
 {
-    options->latency = strstr(text, "latency");
-    options->bandwidth = strstr(text, "bandwidth");
-    options->rate = strstr(text, "rate");
-    options->window = strstr(text, "window");
-    options->rma = strstr(text, "rma");
-    options->memory = strstr(text, "memory");
-    options->getinfo = strstr(text, "getinfo");
+    const struct {
+        const char *name;
+        bool *chosen;
+    } tests[] = {{"latency", &options->latency}, {"bandwidth", &options->bandwidth},
+                 {"rate", &options->rate},       {"window", &options->window},
+                 {"rma", &options->rma},         {"memory", &options->memory},
+                 {"getinfo", &options->getinfo}};
+    size_t count = sizeof tests / sizeof *tests;
+
+    for (size_t i = 0; i < count; i++)
+        *tests[i].chosen = false;
+    for (char *word = strtok(text, ","); word; word = strtok(NULL, ",")) {
+        size_t i = 0;
+
+        while (i < count && strcmp(word, tests[i].name) != 0)
+            i++;
+        if (i == count)
+            bench_die("-t: '%s' is none of latency,bandwidth,rate,window,rma,memory,getinfo", word);
+        *tests[i].chosen = true;
+    }
+}
+
+static uint64_t number_of(const char *option, const char *text, uint64_t least, uint64_t most)
+{
+    char *end;
+    uint64_t number = strtoull(text, &end, 0);
+
+    if (end == text || *end || *text == '-' || number < least || number > most)
+        bench_die("%s: '%s' is not a number from %" PRIu64 " to %" PRIu64, option, text, least,
+                  most);
+    return number;
 }
 
 static void run(const struct options *options)
@@ -524,12 +550,6 @@ static void parse_cores(struct options *options, const char *text)
         bench_die("-c: '%s' is not two cores, as 0,1", text);
 }
 
-static bool options_hold(const struct options *options)
-{
-    return options->windows >= 1 && options->windows <= WINDOWS_MAX && options->percent >= 0 &&
-           options->percent <= 100 && options->messages >= 1 && options->messages <= MESSAGES_MAX;
-}
-
 /* Returns main's result, or -1. *alone: the option of a figure that has its own driver. */
 static int parse(struct options *options, int argc, char **argv, int *alone)
 {
@@ -551,21 +571,23 @@ static int parse(struct options *options, int argc, char **argv, int *alone)
         case 'e': parse_type(optarg); break;
         case 't': parse_tests(options, optarg); break;
         case 'S': parse_sizes(options, optarg); break;
-        case 'n': options->messages = atoi(optarg); break;
+        case 'n': options->messages = (int)number_of("-n", optarg, 1, MESSAGES_MAX); break;
         case 'T': bench_tclass = parse_class(optarg); break;
-        case 'r': options->room = strtoull(optarg, NULL, 0); break;
-        case 'w': options->windows = atoi(optarg); break;
-        case 'u': options->window_us = strtoull(optarg, NULL, 0); break;
-        case 'q': options->percent = atoi(optarg); break;
+        case 'r': options->room = number_of("-r", optarg, 1, SIZE_MAX / 2); break;
+        case 'w': options->windows = (int)number_of("-w", optarg, 1, WINDOWS_MAX); break;
+        case 'u': options->window_us = number_of("-u", optarg, 1, MINUTE_US); break;
+        case 'q': options->percent = (int)number_of("-q", optarg, 0, 100); break;
         case 'c': parse_cores(options, optarg); break;
         case 'a':
             parse_sides('a', optarg, bench_host);
             bench_at = true;
             break;
         case 'N': parse_sides('N', optarg, bench_netns); break;
-        case COURSE: options->seconds = atoi(optarg); break;
+        case COURSE: options->seconds = (int)number_of("--course", optarg, 1, 3600); break;
         case ALONE_ROUNDS:
-        case ALONE_CALLS: options->rounds = strtoull(optarg, NULL, 0); /* fall through */
+        case ALONE_CALLS:
+            options->rounds = number_of(c == ALONE_ROUNDS ? "--rounds" : "--calls", optarg, 1,
+                                        UINT32_MAX); /* fall through */
         case ALONE_LAYERS:
         case ALONE_SIZES:
         case ALONE_THREADS:
@@ -588,13 +610,15 @@ int main(int argc, char **argv)
                               .messages = 64,
                               .sizes = {8, 1048576},
                               .size_count = 2};
+    char tests[] = "latency,bandwidth,rate,memory,getinfo";
     int alone = 0, rc;
 
-    parse_tests(&options, "latency,bandwidth,rate,memory,getinfo");
+    parse_tests(&options, tests);
     rc = parse(&options, argc, argv, &alone);
     if (rc >= 0)
         return rc;
-    if (optind == argc || !options_hold(&options)) {
+    if (optind == argc) {
+        fprintf(stderr, "fi_bench: no SUBJECT\n");
         usage(stderr);
         return 2;
     }
