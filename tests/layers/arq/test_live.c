@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../../core/base/seam.h"
+#include "../../support/patience.h"
 #include "../../transports/udp/live/ends.h"
 
 static const char *const stacks[] = {
@@ -212,7 +213,7 @@ static void messages_to_a_sibling_are_there_when_fi_close_returns(void **state)
     receive(&a, in, sizeof(in));
     send_to(&from, introduce(&from, &a), out, sizeof(out));
     assert_int_equal(fi_close(&from.ep->fid), 0);
-    for (int i = 0; i < 1000 && rc == -FI_EAGAIN; i++)
+    for (struct patience p = {0}; patience_lasts(&p) && rc == -FI_EAGAIN;)
         rc = fi_cq_read(a.rx, &entry, 1);
     assert_int_equal(rc, 1);
     assert_string_equal(in, "sibling");

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../support/patience.h"
 #include "ends.h"
 
 enum {
@@ -214,7 +215,7 @@ static void killed_while(const char *spec, enum act act)
     /* A slow machine may have been fast enough; only silence is a failure. */
     if (err)
         assert_int_equal(err, FI_ECONNRESET);
-    for (int i = 0; i < 5000 && mappings() > maps; i++)
+    for (struct patience p = {0}; patience_lasts(&p) && mappings() > maps;)
         end_drive(&end, NULL);
     assert_int_equal(mappings(), maps);
     assert_int_equal(end_open_fds(), fds);
