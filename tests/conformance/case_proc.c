@@ -303,14 +303,11 @@ static void returns(void)
     conf_may_lack("same_address");
 
     struct conf_pair *p = conf_pair_open((struct conf_want){0});
-    bool texts = conf_offers->address == FI_ADDR_STR;
     struct doomed doomed = {0};
-    struct peer peer = {0};
+    struct peer place = {0}, peer;
 
-    /* Addresses that are texts are chosen; of the others the first one chooses a free port. */
-    peer.address_len = 1 + (size_t)snprintf(peer.address, sizeof peer.address,
-                                            "fi_ns://conformance-%d:1", (int)getpid());
-    peer = peer_start(texts ? &peer : NULL);
+    peer_place(&place);
+    peer = peer_start(&place);
     peer_meet(&peer, &p->a);
     for (unsigned round = 0; round < 5; round++) {
         struct peer_order insert = {.op = PEER_INSERT, .address_len = 256};

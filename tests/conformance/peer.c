@@ -15,10 +15,49 @@
 #include "again.h"
 
 enum {
-    RECEIVES_MAX = 64
+    RECEIVES_MAX = 64,
+    FIRST_PORT = 12000,
+    PORTS = 20000,
 };
 
 /* ---- The one that tells ---- */
+
+static bool is_free(uint16_t port, int type)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, type, 0);
+    bool bound = !bind(fd, (struct sockaddr *)&any, sizeof any);
+
+    close(fd);
+    return bound;
+}
+
+/* Below those that the kernel gives to sockets that name none. */
+static uint16_t free_port(void)
+{
+    for (unsigned i = 0; i < PORTS; i++) {
+        uint16_t port = (uint16_t)(FIRST_PORT + ((unsigned)getpid() * 31 + i * 7919) % PORTS);
+
+        if (is_free(port, SOCK_STREAM) && is_free(port, SOCK_DGRAM))
+            return port;
+    }
+    conf_check(false, "no port from %d on is free", FIRST_PORT);
+    return 0;
+}
+
+void peer_place(struct peer *at)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET};
+
+    if (conf_offers->address == FI_ADDR_STR) {
+        at->address_len = 1 + (size_t)snprintf(at->address, sizeof at->address,
+                                               "fi_ns://conformance-%d:1", (int)getpid());
+        return;
+    }
+    sin.sin_port = htons(free_port());
+    memcpy(at->address, &sin, sizeof sin);
+    at->address_len = sizeof sin;
+}
 
 struct peer peer_start(const struct peer *at)
 {

@@ -42,6 +42,9 @@ struct peer {
     size_t address_len;
 };
 
+/* An address for peers that follow one another: no other process gets it while none of them has
+ * it. */
+void peer_place(struct peer *at);
 /* Starts one; `at` is the address that it shall take, or NULL. */
 struct peer peer_start(const struct peer *at);
 /* end and the peer insert each other. */
