@@ -215,12 +215,22 @@ static void end_early(struct list *ops)
     }
 }
 
+/* A packet has left whose head acknowledges so many. A lower may look at what comes while it sends:
+ * more may have been taken by now, others told, or a life have ended. */
+static void note_told(struct rxd_peer *peer, uint32_t taken)
+{
+    if (peer->next_in - taken < peer->next_in - peer->told)
+        peer->told = taken;
+}
+
 /* more: another packet follows at once. False when the lower takes no more for now, or the peer has
  * broken. */
 static bool send_packet(struct rxd_packet *packet, bool more)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
     bool tells = !packet->ordered && !packet->base.len && rxd_life_tells(peer);
+    bool answers = peer->answer && !tells;
+    uint32_t taken = peer->next_in;
     uint8_t *start = put_head(packet, tells);
     size_t len = (size_t)(packet->records - start) + packet->base.len;
     struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out;
@@ -233,17 +243,18 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     packet->owed = owed;
     peer->base.ep->owed += owed;
     peer->in_flight++;
+    if (answers)
+        peer->answer = false;
     if (message_packet_send(&packet->base, queue, start, len, &slices, more)) {
-        if (__builtin_expect(tells, 0)) {
+        if (__builtin_expect(tells, 0))
             rxd_life_told(peer);
-        } else {
-            peer->told = peer->next_in;
-            peer->answer = false;
-        }
+        else
+            note_told(peer, taken);
         end_early(&early);
         return true;
     }
     peer->in_flight--;
+    peer->answer = peer->answer || answers;
     packet->owed = false;
     peer->base.ep->owed -= owed;
     list_join(&early, &packet->early);
@@ -258,6 +269,7 @@ struct rxd_packet *rxd_out_lone(struct rxd_peer *peer)
 bool rxd_out_send_lone(struct rxd_packet *packet)
 {
     struct rxd_peer *peer = rxd_peer_of(packet->base.peer);
+    uint32_t taken = peer->next_in;
     uint8_t *start = put_head(packet, false);
 
     packet->owed = true;
@@ -265,7 +277,7 @@ bool rxd_out_send_lone(struct rxd_packet *packet)
     peer->base.ep->owed++;
     if (message_packet_send_lone(&packet->base, start,
                                  (size_t)(packet->records - start) + packet->base.len)) {
-        peer->told = peer->next_in;
+        note_told(peer, taken);
         return true;
     }
     peer->next_out--;
