@@ -94,7 +94,7 @@ struct message_packet {
     uint64_t kind;
     bool wanted;
     bool in;
-    bool apart; /* of malloc, since it is longer than those of ep->packets */
+    bool apart; /* of malloc: longer than those of ep->packets, or one that came, and is kept */
     bool other; /* no packet: the context of something else that the wire does with the lower */
     /* Out, in the peer's `out` alone: its memory is not the lower's to read. It waits for one whose
      * memory is, and gets that one's place: message_packets_equip. */
@@ -516,7 +516,9 @@ struct message_slices {
 };
 
 /* Gives it to the lower, len bytes from start on and the slices: true. Else it is the first of
- * `queue`, and the peer has broken unless the lower is only full. */
+ * `queue`, and the peer has broken unless the lower is only full. A lower may look at what comes
+ * while it sends: other packets may leave meanwhile, and where all that was with the peer ends, a
+ * packet that the lower does not take is gone, too (true). */
 bool message_packet_send(struct message_packet *packet, struct list *queue, const void *start,
                          size_t len, const struct message_slices *slices, bool more);
 /* The same of one in no queue, whose end need not be told at once, by the lower's fi_send. */
@@ -566,7 +568,8 @@ void message_op_end_brief(struct message_op *op);
 void message_packet_is_op(struct message_packet *packet, const struct message_posting *posting);
 /* The end of one, whatever the lower does with the packet. */
 void message_packet_end_op(struct message_packet *packet, int err);
-/* There was no packet for it: -FI_EAGAIN if some are on their way, else -FI_ENOMEM. */
+/* There was no packet for it: -FI_EAGAIN if some will come back, which are on their way or hold
+ * what came before its turn; -FI_ENOMEM if all are those that the lower receives into. */
 ssize_t message_op_refuse(const struct message_ep *ep);
 /* The same; nothing was sent of it. */
 ssize_t message_op_give_up(struct message_op *op);

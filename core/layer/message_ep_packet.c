@@ -227,6 +227,10 @@ bool message_packet_send(struct message_packet *packet, struct list *queue, cons
     rc = post(packet, start, len, slices, more);
     if (!rc) /* the packet may have been sent, and gone, already */
         return true;
+    if (__builtin_expect(!packet->peer, 0)) { /* ended while the lower looked at what came */
+        ep->wire->sent(packet, (int)-rc);
+        return true;
+    }
     ep->flying--;
     list_detach(&packet->link);
     list_attach_before(&packet->link, queue->next);
@@ -409,6 +413,25 @@ int message_in_fill(struct message_ep *ep)
     return 0;
 }
 
+/* Packets that the wire keeps until others come do not keep the memory that these come into, nor
+ * that of answers: where the lower has refused to register more, copies have their places. */
+static void save(struct message_packet *packet)
+{
+    struct message_ep *ep = packet->ep;
+    struct message_packet *copied;
+
+    if (__builtin_expect(!ep->packets.skips, 1) || packet->apart)
+        return;
+    copied = malloc(ep->wire->packet_size + packet->len);
+    if (!copied)
+        return;
+    memcpy(copied, packet, ep->wire->packet_size + packet->len);
+    copied->buffer = (struct mr_buffer){0};
+    copied->apart = true;
+    list_attach_before(&copied->link, &packet->link);
+    message_packet_put(packet);
+}
+
 /* Of a packet for later the lower has told its sender that it has come. */
 static void take(struct message_packet *packet, fi_addr_t src)
 {
@@ -422,7 +445,9 @@ static void take(struct message_packet *packet, fi_addr_t src)
     if (fate == MESSAGE_LATER && packet->tries--) {
         packet->src = src;
         list_attach(&packet->link, &ep->deferred);
-    } else if (fate != MESSAGE_KEPT) {
+    } else if (fate == MESSAGE_KEPT) {
+        save(packet);
+    } else {
         message_packet_put_in(packet);
     }
 }

@@ -218,7 +218,9 @@ struct message_op *message_op_get(struct message_peer *peer, const struct messag
 
 ssize_t message_op_refuse(const struct message_ep *ep)
 {
-    return ep->outgoing ? -FI_EAGAIN : -FI_ENOMEM;
+    bool held = ep->packets.used > ep->posted;
+
+    return ep->outgoing || held ? -FI_EAGAIN : -FI_ENOMEM;
 }
 
 ssize_t message_op_give_up(struct message_op *op)

@@ -9,7 +9,7 @@
 enum message_fate {
     MESSAGE_OVER,  /* it is free */
     MESSAGE_LATER, /* there is no memory for its peer now */
-    MESSAGE_KEPT,  /* the wire has it */
+    MESSAGE_KEPT,  /* the wire has it, in a list by its link, where a copy may take its place */
 };
 
 /* A layer's description. Entries that may be NULL say so. */

@@ -64,7 +64,8 @@ struct rxd_packet {
     bool fence; /* out: all that is under way to the peer ends first */
     bool owed;  /* out: carries what its application takes for sent */
     uint32_t sequence;
-    struct rxd_records rest;     /* in */
+    struct rxd_records rest; /* in: in `bytes`, from there on; held packets move */
+    size_t start;
     uint8_t *records;            /* out */
     _Alignas(8) uint8_t bytes[]; /* the lower's prefix, room for a head, records */
 };
@@ -300,7 +301,7 @@ void rxd_packet_copy(struct message_packet *to, const struct message_packet *fro
 /* A packet for a message that nothing waits before, in no queue; NULL without memory. */
 struct rxd_packet *rxd_out_lone(struct rxd_peer *peer);
 /* Sends it, of which nothing else is remembered: false, and it is gone, where the lower does not
- * take it now. */
+ * take it now and nothing has come behind it meanwhile. */
 bool rxd_out_send_lone(struct rxd_packet *packet);
 /* An answer, whose payload goes where the result says, as rxd_out_urgent; NULL: there is no memory
  * at all. */

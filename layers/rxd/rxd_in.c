@@ -317,6 +317,7 @@ static void run_held(struct rxd_peer *peer)
     while (!list_empty(&peer->held) && is_free(peer)) {
         struct rxd_packet *packet = list_item(peer->held.next, struct rxd_packet, base.link);
 
+        packet->rest.bytes = packet->bytes + packet->start;
         if (packet->sequence != peer->next_in || !read_next(peer, &packet->rest, NULL))
             return;
         message_packet_put(&packet->base);
@@ -353,6 +354,7 @@ static void hold(struct rxd_packet *packet, const struct incoming *incoming)
 
     packet->sequence = incoming->sequence;
     packet->rest = incoming->records;
+    packet->start = (size_t)(incoming->records.bytes - packet->bytes);
     packet->base.peer = &peer->base;
     list_attach_before(&packet->base.link, place_of(peer, incoming->sequence));
     message_peer_attend(&peer->base);
@@ -370,12 +372,12 @@ static enum message_fate take_ordered(struct incoming *incoming)
     if (incoming->sequence == peer->next_in) /* what was carried out of it is not once more */
         incoming->records.at =
             peer->begun < incoming->records.len ? peer->begun : incoming->records.len;
-    if (incoming->sequence != peer->next_in || !list_empty(&peer->held) || !is_free(peer))
+    if (incoming->sequence != peer->next_in || !is_free(peer))
         return MESSAGE_KEPT;
     if (!read_next(peer, &incoming->records, incoming->parts ? incoming : NULL))
         return list_empty(&peer->base.broken) ? MESSAGE_KEPT : MESSAGE_OVER;
-    if (peer->next_in - peer->told >= RXD_WINDOW / 4)
-        message_peer_attend(&peer->base); /* it is to hear of it */
+    if (peer->next_in - peer->told >= RXD_WINDOW / 4 || !list_empty(&peer->held))
+        message_peer_attend(&peer->base); /* it is to hear of it; others have waited for it */
     return MESSAGE_OVER;
 }
 

@@ -236,11 +236,11 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     struct list *queue = packet->ordered ? &peer->ordered : &peer->base.out;
     struct list early; /* the packet may be sent, and gone, when the lower returns */
     const struct message_slices slices = {.iov = packet->slices, .count = packet->slice_count};
-    bool owed = !list_empty(&packet->early);
+    bool owed = !packet->owed && !list_empty(&packet->early);
 
     list_init(&early);
     list_join(&packet->early, &early);
-    packet->owed = owed;
+    packet->owed = packet->owed || owed;
     peer->base.ep->owed += owed;
     peer->in_flight++;
     if (answers)
@@ -255,7 +255,7 @@ static bool send_packet(struct rxd_packet *packet, bool more)
     }
     peer->in_flight--;
     peer->answer = peer->answer || answers;
-    packet->owed = false;
+    packet->owed = packet->owed && !owed;
     peer->base.ep->owed -= owed;
     list_join(&early, &packet->early);
     return false;
@@ -264,6 +264,27 @@ static bool send_packet(struct rxd_packet *packet, bool more)
 struct rxd_packet *rxd_out_lone(struct rxd_peer *peer)
 {
     return packet_get(peer, true);
+}
+
+/* The lower did not take it. Its number is free again, unless a life has ended, or the next one has
+ * been given: the lower looked at what came, and the report of an end posted anew. True: it waits.
+ */
+static bool keep_lone(struct rxd_packet *packet, struct rxd_peer *peer)
+{
+    bool lives = packet->base.peer, last = packet->sequence + 1 == peer->next_out;
+
+    if (lives)
+        peer->in_flight--;
+    if (lives && !last) {
+        list_attach_before(&packet->base.link, peer->ordered.next);
+        message_peer_stall(&peer->base);
+        return true;
+    }
+    if (lives)
+        peer->next_out--;
+    peer->base.ep->owed--;
+    message_packet_put(&packet->base);
+    return false;
 }
 
 bool rxd_out_send_lone(struct rxd_packet *packet)
@@ -280,11 +301,7 @@ bool rxd_out_send_lone(struct rxd_packet *packet)
         note_told(peer, taken);
         return true;
     }
-    peer->next_out--;
-    peer->in_flight--;
-    peer->base.ep->owed--;
-    message_packet_put(&packet->base);
-    return false;
+    return keep_lone(packet, peer);
 }
 
 /* The window is open, and all that a fence waits for has ended. */

@@ -118,12 +118,12 @@ static int close_sides(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_close(&memories[i].mr->fid), 0);
+        end_close(&sides[i].end);
         for (int j = 0; j < MESSAGES; j++) {
             free(sides[i].out[j]);
             free(sides[i].in[j]);
         }
-        assert_int_equal(fi_close(&memories[i].mr->fid), 0);
-        end_close(&sides[i].end);
     }
     return 0;
 }
