@@ -82,8 +82,7 @@ static void expect(unsigned rank)
                 fail_msg("from rank %u, message %zu: byte %zu is wrong", rank, i, at);
 }
 
-/* Every other message asks its receiver for an answer. */
-static ssize_t send_next(struct talk *talk)
+static ssize_t send_next(struct talk *talk, uint64_t flags)
 {
     size_t i = talk->sent % MESSAGES;
     struct iovec iov = {talk->out[i], size_of(i)};
@@ -93,7 +92,7 @@ static ssize_t send_next(struct talk *talk)
                                 .tag = (uint64_t)me << 32 | i,
                                 .context = talk};
 
-    return fi_tsendmsg(own.ep, &msg, FI_COMPLETION | (i % 2 ? FI_DELIVERY_COMPLETE : 0));
+    return fi_tsendmsg(own.ep, &msg, FI_COMPLETION | flags);
 }
 
 static void post(unsigned rank)
@@ -107,7 +106,8 @@ static void post(unsigned rank)
         talk->posted++;
     if (talk->sent == MESSAGES)
         return;
-    rc = send_next(talk);
+    /* every other one asks its receiver for an answer */
+    rc = send_next(talk, talk->sent % 2 ? FI_DELIVERY_COMPLETE : 0);
     if (rc == -FI_EAGAIN)
         return;
     if (rc && rank != VICTIM)
@@ -177,7 +177,8 @@ static void turn(void)
     }
 }
 
-/* One more message to the dead rank is refused, or fails. */
+/* One more message to the dead rank is refused, or fails. It asks for an answer: all that were sent
+ * may have ended well before. */
 static void expect_dead(void)
 {
     struct talk *talk = &talks[VICTIM];
@@ -185,7 +186,7 @@ static void expect_dead(void)
     ssize_t rc = -FI_EAGAIN;
 
     while (rc == -FI_EAGAIN) {
-        rc = send_next(talk);
+        rc = send_next(talk, FI_DELIVERY_COMPLETE);
         take_one();
     }
     while (!rc && talk->failed == failed) {
