@@ -4,6 +4,7 @@
  * FI_PROVIDER's.
  *   scarce packets    registrations fail from a certain one on, so each end has the packets that it
  *                     had: messages and accesses in both directions, and their answers, wait
+ *   scarce ordered    the same, and messages come in the order in which they were sent
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -83,12 +84,16 @@ static struct memory {
     struct fid_mr *mr;
 } memories[2];
 
+static bool ordered;
+
 /* Of one thread: another one that drives the first end might register packets for it before the
  * second is there, which would have nothing left. */
 static struct fi_info *ask_for_one_thread(void)
 {
     struct fi_info *info = ask(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
 
+    if (ordered)
+        info->tx_attr->msg_order = info->rx_attr->msg_order = FI_ORDER_SAS;
     info->domain_attr->control_progress = FI_PROGRESS_CONTROL_UNIFIED;
     return info;
 }
@@ -278,5 +283,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(accesses_wait_for_packets),
     };
 
+    ordered = argc > 1 && !strcmp(argv[1], "ordered");
     return cmocka_run_group_tests_name("efa: few packets", packets, open_sides, close_sides);
 }
