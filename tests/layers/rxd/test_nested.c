@@ -12,6 +12,7 @@
 
 #include "core/base/enosys.h"
 #include "layers/rxd/rxd.h"
+#include "tests/layers/rxd/acquainted.h"
 #include "tests/support/end.h"
 #include "tests/support/inside.h"
 #include "tests/support/patience.h"
@@ -155,12 +156,8 @@ static int open_pair(void **state)
         out[i] = (uint8_t)(i * 7 + i / 251);
     open_end(&a);
     open_end(&b);
-    end_meet(&a, &b);
-    for (int i = 0; i < 10; i++)
-        exchange(i % 2 ? &a : &b, i % 2 ? &b : &a);
-    ep = rxd_ep_of(object_of(a.ep, struct message_ep, fid));
-    peer = rxd_peer_of(peer_map_at(&ep->base.map, a.peer));
-    assert_int_equal(peer->known, RXD_KNOWS_US);
+    peer = acquainted(&a, &b, exchange);
+    ep = rxd_ep_of(peer->base.ep);
     put_lower();
     return 0;
 }
